@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from hermesops.views.shapes import instance, timestamp
+from hermesops.views.agents.instances import instance
+from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.model.billing.user_request import UserRequest

@@ -15,6 +15,7 @@ from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint, UsageError
 from hermesops.model.fleet.alert import Severity
+from hermesops.views import alerts as alert_shapes
 
 if TYPE_CHECKING:
     from hermesops.observability.alerts.check import Checked
@@ -66,7 +67,7 @@ def list_(
     def rows() -> list[dict[str, object]]:
         open_alerts = context.run(container.alerts().list(instance=instance, severities=chosen, everything=everything))
         now = container.now()
-        return [(view.alert if is_json() else view.alert_row)(open_alert, now) for open_alert in open_alerts]
+        return [(alert_shapes.alert if is_json() else view.alert_row)(open_alert, now) for open_alert in open_alerts]
 
     if watch:
         from hermesops.cli.printing.watch import watch as show_again
@@ -91,7 +92,7 @@ def ack(
     line = view.silence_line(
         acknowledgement, f"{alert} is acknowledged", Hint(("alert", "silence", "--lift", acknowledgement.id))
     )
-    result("alert-ack", {"silence": view.silence(acknowledgement)}, [advice(line)])
+    result("alert-ack", {"silence": alert_shapes.silence(acknowledgement)}, [advice(line)])
 
 
 @app.command()
@@ -120,12 +121,12 @@ def silence(
         alerts = container.alerts()
         silences = context.run(alerts.silences())
         users = alerts.users()
-        rows = [view.silence(entry) if is_json() else view.silence_row(entry, users) for entry in silences]
+        rows = [alert_shapes.silence(entry) if is_json() else view.silence_row(entry, users) for entry in silences]
         table("alert-silences", "silences", view.SILENCES, rows, "nothing is silenced")
         return
     if lift:
         lifted = context.run(container.alerts().lift(lift, reason=reason or "lifted"))
-        result("alert-silence", {"silence": view.silence(lifted)}, [f"silence {lifted.id} has ended"])
+        result("alert-silence", {"silence": alert_shapes.silence(lifted)}, [f"silence {lifted.id} has ended"])
         return
     instance = container.instances.find(user) if user else None
     span = timedelta(seconds=values.seconds(length, "--for"))
@@ -133,7 +134,7 @@ def silence(
     new_silence = context.run(alerts.silence(where, instance, length=span, reason=reason))
     what = f"silenced: {view.matched(new_silence, alerts.users())}"
     line = view.silence_line(new_silence, what, Hint(("alert", "silence", "--lift", new_silence.id)))
-    result("alert-silence", {"silence": view.silence(new_silence)}, [advice(line)])
+    result("alert-silence", {"silence": alert_shapes.silence(new_silence)}, [advice(line)])
 
 
 @app.command()

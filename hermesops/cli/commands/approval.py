@@ -11,7 +11,7 @@ from hermesops.cli.console import Why, Yes, advice, agree, result, say
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.files import read_saved, write_saved
 from hermesops.cli.printing.fields import field_lines
-from hermesops.views import shapes
+from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.access.identity.approval import Asked
@@ -107,7 +107,7 @@ def show(approval: Annotated[Path, typer.Argument(help="An approval.", dir_okay=
         "environment": document.asked.environment,
         "asked_by": document.asked.by,
         "approved_by": signer,
-        "at": shapes.timestamp(document.at),
+        "at": timestamp(document.at),
         "digest": document.asked.digest,
     }
     result("approval", shape, field_lines(shape))

@@ -10,7 +10,7 @@ from hermesops.cli.console import result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.views import audit
-from hermesops.views import audit as audit_shapes
+from hermesops.views.access import audit as audit_shapes
 
 app = Noun(no_args_is_help=True)
 

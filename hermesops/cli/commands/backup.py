@@ -10,7 +10,7 @@ from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import DryRun, NoWait, User, Wait, find_instance, preview_operation, run_operation
 from hermesops.cli.views import backup as backup_view
 from hermesops.errors import Hint, RefusedError
-from hermesops.views import backups as backup_shapes
+from hermesops.views.agents import backups as backup_shapes
 
 if TYPE_CHECKING:
     from hermesops.app import Container

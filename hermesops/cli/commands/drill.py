@@ -9,7 +9,7 @@ from hermesops.cli.console import Yes, advice, agree, complain, result, say, tab
 from hermesops.cli.groups.noun import Group, Noun
 from hermesops.cli.options.instance import NoWait, Wait, run_operation
 from hermesops.cli.options.runbook import show
-from hermesops.views import backups as backup_shapes
+from hermesops.views.agents import backups as backup_shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.drill.service import LastDrill

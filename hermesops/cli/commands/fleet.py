@@ -20,8 +20,9 @@ from hermesops.cli.views.fleet import top as top_view
 from hermesops.cli.views.fleet import work as work_view
 from hermesops.errors import CHANGES_REMAIN, PartlyDoneError, UsageError
 from hermesops.model.fleet.health import Condition
-from hermesops.views import costs as cost_shapes
-from hermesops.views import rollouts as rollout_shapes
+from hermesops.views import fleet as fleet_shapes
+from hermesops.views.agents import costs as cost_shapes
+from hermesops.views.agents import rollouts as rollout_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -43,21 +44,6 @@ _NOT_WELL = frozenset({Condition.DOWN, Condition.SILENT, Condition.DEGRADED})
 
 _REPAIR_OPTIONS = {"adopt": ("--id", "--contested"), "remove-orphan": ("--id", "--forget"), "accept-size": ()}
 """Options of each repair, beside those of all."""
-
-
-def _shape(fleet_status: "FleetStatus") -> dict[str, object]:
-    return {
-        **grid.status(fleet_status.health),
-        "health": health_view.judged(fleet_status.health, fleet_status.instances),
-        "backups": notices.loss(fleet_status.loss) if fleet_status.loss else None,
-        "crowded": notices.crowded(fleet_status.crowded),
-        "freezes": [rollout_shapes.freeze(freeze, fleet_status.now) for freeze in fleet_status.freezes],
-        "ending": notices.ending(fleet_status.ending),
-        **work_view.operations(fleet_status.stopped, fleet_status.at_work),
-        **work_view.background(fleet_status.work, fleet_status.actions),
-        "trouble": trouble.rows(fleet_status.trouble, fleet_status.now),
-        "alerts_unread": fleet_status.unread or None,
-    }
 
 
 def _lines(fleet_status: "FleetStatus") -> list[str]:
@@ -273,7 +259,7 @@ def status(
             _none(chosen),
         )
         return
-    result("fleet-status", _shape(fleet_status), _lines(fleet_status))
+    result("fleet-status", fleet_shapes.status(fleet_status), _lines(fleet_status))
 
 
 @app.command(lists=True)

@@ -13,7 +13,7 @@ from hermesops.cli.console import Why, Yes, advice, agree, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.listener import inherited, listen, serve_until_signal
 from hermesops.errors import Hint, PartlyDoneError, UsageError
-from hermesops.views import shapes
+from hermesops.views.access import certificates as certificate_shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.credentials.certificates import Holder
@@ -31,7 +31,7 @@ def list_() -> None:
     container = context.compose()
     now = container.now()
     rows = [
-        {**shapes.certificate(holder.title, certificate, now), **_holder(holder)}
+        {**certificate_shapes.certificate(holder.title, certificate, now), **_holder(holder)}
         for holder, certificate in container.machine_certificates.newest()
     ]
     columns = ("user", "machine_name", "cell", "state", "not_after", "serial")
@@ -49,7 +49,7 @@ def show(who: Who) -> None:
     container = context.compose()
     now, holder = container.now(), container.machine_certificates.find_holder(who)
     rows = [
-        shapes.certificate(holder.title, certificate, now)
+        certificate_shapes.certificate(holder.title, certificate, now)
         for certificate in container.machine_certificates.list(holder)
     ]
     columns = ("serial", "cell", "state", "issued_at", "not_after", "why")

@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import advice, result, table
 from hermesops.cli.groups.noun import Noun
-from hermesops.views import shapes
+from hermesops.views.timestamps import timestamp
 
 app = Noun(no_args_is_help=True)
 
@@ -48,7 +48,7 @@ def build(
 def list_() -> None:
     """List the images in the registry, newest first."""
     rows = [
-        {"name": image.name, "id": image.id, "digest": image.digest, "created_at": shapes.timestamp(image.created_at)}
+        {"name": image.name, "id": image.id, "digest": image.digest, "created_at": timestamp(image.created_at)}
         for image in context.compose().images.list()
     ]
     table("image-list", "images", ("name", "id", "created_at"), rows, advice("no images;", ("image", "build")))

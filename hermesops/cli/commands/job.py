@@ -9,7 +9,7 @@ from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result, say, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, approved_list, run_or_leave
-from hermesops.views.shapes import timestamp
+from hermesops.views import jobs as shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.automation.jobs.runner import Report
     from hermesops.automation.jobs.service import JobState
-    from hermesops.store.operations.outcomes import Outcome
 
 app = Noun(no_args_is_help=True)
 
@@ -27,7 +26,7 @@ app = Noun(no_args_is_help=True)
 def list_() -> None:
     """List jobs: their pending work, the last run, its problem, and the next run."""
     states = _states(context.compose())
-    rows = [shape(state) for state in states]
+    rows = [shapes.job(state) for state in states]
     table("job-list", "jobs", ("job", "due", "last", "problem", "next", "done"), rows, "no jobs")
     problem = next((state.problem for state in states if state.problem), None)
     if problem:
@@ -75,9 +74,7 @@ def run(
         return await connected.jobs.run(name, manual, end, follows=not no_wait)
 
     report = context.run_connected(container, work)
-    outcomes = [outcome(job_outcome) for job_outcome in report.outcomes]
-    shape = {"job": name, "done": report.done, "problem": report.problem or None, "outcomes": outcomes}
-    result("job", shape, [report.done] if report.done else [])
+    result("job", shapes.run(name, report), [report.done] if report.done else [])
     from hermesops.automation.jobs.service import failure
 
     if problem := failure(name, report, subjects or ()):
@@ -95,42 +92,3 @@ def _states(container: "Container") -> "Sequence[JobState]":
         return context.run_connected(container, work)
     except UnavailableError as problem:
         return container.jobs_without_connection(problem).states()
-
-
-def shape(state: "JobState") -> dict[str, object]:
-    """A job with its last run, and when it runs next."""
-    job, last = state.job, state.last
-    return {
-        "job": job.name,
-        "what": job.what,
-        "by_workers": state.is_chosen,
-        "every_s": int(job.every.total_seconds()),
-        "due": None if state.problem else len(state.due),
-        "due_for": list(state.due[:20]),
-        "last": timestamp(last.began_at) if last else None,
-        "ended": timestamp(last.ended_at) if last else None,
-        "done": last.done if last else None,
-        "problem": (last.problem or None) if last else None,
-        "holder": state.holder or None,
-        "next": _next(state),
-    }
-
-
-def outcome(job_outcome: "Outcome") -> dict[str, object]:
-    """The outcome for one of the things that a job was due for."""
-    return {
-        "subject": job_outcome.subject,
-        "operation_id": job_outcome.operation.id if job_outcome.operation else None,
-        "outcome": job_outcome.done or None,
-        "problem": job_outcome.problem or None,
-    }
-
-
-def _next(state: "JobState") -> str:
-    if state.holder:
-        return f"now, by {state.holder}"
-    if not state.is_chosen:
-        return "never by itself"
-    if not state.is_late:
-        return str(timestamp(state.earliest))
-    return "by any worker" if state.due else "when due"

@@ -57,7 +57,7 @@ def monitor(
 
 
 def _check() -> None:
-    from hermesops.cli.views.fleet.work import MONITOR_MAY
+    from hermesops.views.fleet import MONITOR_MAY
 
     container = context.compose()
     lease, actions = container.monitor_lead.require(), container.env.settings.monitoring.actions

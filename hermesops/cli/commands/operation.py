@@ -1,7 +1,7 @@
 """``hermesops operation``: list, show, continue and abandon operations."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,11 +15,7 @@ from hermesops.cli.printing.fields import field_lines
 from hermesops.cli.printing.rows import for_people
 from hermesops.cli.views.fleet.work import whose
 from hermesops.errors import Hint
-from hermesops.views import shapes
-from hermesops.views.shapes import timestamp
-
-if TYPE_CHECKING:
-    from hermesops.store.operations.directory import OperationHistory
+from hermesops.views import operations as shapes
 
 app = Noun(no_args_is_help=True)
 
@@ -51,7 +47,7 @@ def list_(
 @app.command()
 def show(operation_id: Id) -> None:
     """Show one operation: its steps with their times, which process has it, and its audit entries."""
-    shown = detail(context.compose().operation_directory.history(operation_id))
+    shown = shapes.history(context.compose().operation_directory.history(operation_id))
     result("operation-show", {"operation": shown}, lines(shown))
 
 
@@ -89,34 +85,8 @@ def abandon(
     result("operation-abandon", {"id": row.id, "left": left.what, "hint": left.next}, lines)
 
 
-def detail(history: "OperationHistory") -> dict[str, object]:
-    """An operation with its history; ``hint`` is the command that comes next."""
-    lease = history.lease
-    return {
-        **shapes.operation(history.operation),
-        "intent": dict(history.operation.intent),
-        "lease": (
-            {"holder": lease.holder, "token": lease.token, "expires_at": timestamp(lease.expires_at)} if lease else None
-        ),
-        "steps": [
-            {
-                "at": timestamp(step.at),
-                "step": step.step,
-                "holder": step.holder or None,
-                "problem": step.problem or None,
-            }
-            for step in history.steps
-        ],
-        "audit": [
-            {"at": timestamp(entry.at), "who": entry.who, "action": entry.action, "why": entry.why}
-            for entry in history.audit
-        ],
-        "hint": history.next or None,
-    }
-
-
 def lines(shown: Mapping[str, object]) -> list[str]:
-    """Render the result of ``detail`` as lines for people."""
+    """Render the shape of a history as lines for people."""
     plain = {name: value for name, value in shown.items() if name not in {"intent", "lease", "steps", "audit", "hint"}}
     output = field_lines(plain)
     intent, lease = shown["intent"], shown["lease"]

@@ -9,7 +9,7 @@ from hermesops.cli.console import complain, result, table
 from hermesops.cli.options.files import read
 from hermesops.cli.options.instance import DryRun, NoWait, Wait, print_preview, run_operation, run_or_leave
 from hermesops.errors import Hint, PartlyDoneError, UsageError
-from hermesops.views import shapes
+from hermesops.views.agents import instances as instance_shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.preview.change_preview import ChangePreview
@@ -73,7 +73,7 @@ def _one(user: str, plan: str, region: str, *, no_wait: bool, wait: str) -> None
 
     operation, outcome = run_operation(container, begin, no_wait=no_wait, wait=wait)
     instance = container.instances.find(user)
-    result("instance", {"instance": shapes.instance(instance), "operation_id": operation.id}, [outcome])
+    result("instance", {"instance": instance_shapes.instance(instance), "operation_id": operation.id}, [outcome])
 
 
 def _preview(user: str, plan: str, region: str) -> None:
@@ -119,7 +119,9 @@ def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
 
     provision_results = context.run_connected(container, work)
     rows = [
-        shapes.provision_result(outcome, container.instances.get(outcome.instance.id) if outcome.instance else None)
+        instance_shapes.provision_result(
+            outcome, container.instances.get(outcome.instance.id) if outcome.instance else None
+        )
         for outcome in provision_results
     ]
     failures = [outcome.failure.message for outcome in provision_results if outcome.failure]

@@ -12,7 +12,7 @@ from hermesops.cli.printing.rows import Age
 from hermesops.cli.views import audit
 from hermesops.cli.views.fleet import rebuild as rebuild_view
 from hermesops.errors import BrokenInvariantError, Hint, UsageError
-from hermesops.views import audit as audit_shapes
+from hermesops.views.access import audit as audit_shapes
 
 if TYPE_CHECKING:
     from hermesops.app import Container

@@ -15,7 +15,7 @@ from hermesops.cli.groups.noun import Noun
 from hermesops.cli.listener import listen, serve_until_signal
 from hermesops.cli.options import files
 from hermesops.errors import UsageError
-from hermesops.views import shapes
+from hermesops.views.access import certificates as certificate_shapes
 
 app = Noun(no_args_is_help=True)
 
@@ -78,7 +78,7 @@ def list_() -> None:
     """List the services' certificates, the newest of each first."""
     container = context.compose()
     now = container.now()
-    rows = [shapes.caller(caller, now) for caller in container.caller_directory.list()]
+    rows = [certificate_shapes.caller(caller, now) for caller in container.caller_directory.list()]
     columns = ("service", "state", "not_after", "serial", "why")
     table("relay-callers", "certificates", columns, rows, "no service may call the relay")
 

@@ -14,7 +14,7 @@ from hermesops.cli.options.instance import Wait
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.views.rollout import status
 from hermesops.errors import Hint, UsageError
-from hermesops.views import rollouts as rollout_shapes
+from hermesops.views.agents import rollouts as rollout_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

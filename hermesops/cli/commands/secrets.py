@@ -10,7 +10,7 @@ from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import files
 from hermesops.cli.views import environment
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
-from hermesops.views import shapes
+from hermesops.views.access import secrets as secret_shapes
 
 app = Noun(no_args_is_help=True)
 
@@ -23,7 +23,7 @@ def list_() -> None:
     from datetime import UTC, datetime
 
     now = datetime.now(UTC)
-    rows = [shapes.held_secret(secret, now) for secret in context.compose().checks.held_secrets()]
+    rows = [secret_shapes.held_secret(secret, now) for secret in context.compose().checks.held_secrets()]
     table("secrets-list", "secrets", ("name", "home", "is_there", "age", "purpose"), rows, "")
 
 

@@ -8,7 +8,7 @@ from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, find_instance
-from hermesops.views import backups as backup_shapes
+from hermesops.views.agents import backups as backup_shapes
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected

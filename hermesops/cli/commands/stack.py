@@ -34,7 +34,7 @@ from hermesops.cli.views.cells.cells import report
 from hermesops.errors import Hint, UsageError
 from hermesops.model.fleet.cell import PLATFORM, parse_cell
 from hermesops.model.ids import CellName
-from hermesops.views import shapes
+from hermesops.views import stacks as stack_shapes
 
 app = Noun(no_args_is_help=True)
 
@@ -56,14 +56,14 @@ def rollback_state(
     name = container.cells.get(cell).name
     if list_:
         copies = context.run(container.cell_states.versions(name, limit=limit))
-        rows = [shapes.state_version(version) for version in copies]
+        rows = [stack_shapes.state_version(version) for version in copies]
         columns = ("version", "at", "what", "resources", "note")
         table("state-versions", "versions", columns, rows, f"{cell}: no copies of its state")
         return
     chosen = f"copy {to}" if to else "its newest sound copy that differs"
     _ask(container.env.name, cell, f"replaces the state by {chosen}", yes=yes)
     put = context.run(container.cell_states.restore(name, to, why=reason or "stack rollback-state"))
-    shown = shapes.state_version(put)
+    shown = stack_shapes.state_version(put)
     lines = [f"{cell}: the state of {shown['at']} is back ({put.resources} resources)", _next(cell)]
     result("stack-rollback-state", {"cell": cell, **shown}, lines)
 

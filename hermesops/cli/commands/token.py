@@ -14,18 +14,11 @@ from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import rollout as options
 from hermesops.cli.options.instance import User, find_instance
 from hermesops.errors import Hint, PartlyDoneError, UsageError
-from hermesops.model.access.token import PLATFORM, purpose_of
-from hermesops.views.shapes import timestamp
+from hermesops.views.access import tokens as shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
     from hermesops.app.container import Container
-    from hermesops.model.access.token import KeptToken
-    from hermesops.model.billing.route import PresentToken
     from hermesops.model.fleet.instance import Instance
-    from hermesops.model.ids import MachineId, MachineName
     from hermesops.model.rollout.spec import Spec
 
 app = Noun(no_args_is_help=True)
@@ -43,9 +36,9 @@ def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
     instance = container.instances.find(user) if user else None
     directory = container.token_directory
     names = directory.machine_names()
-    proxy = [shape(owner, token, names, now) for owner, token in directory.proxy_tokens(instance)]
-    models = [model_shape(owner, token, now) for owner, token in directory.model_tokens(instance)]
-    rows = sorted([*proxy, *models], key=_by_user)
+    proxy = [shapes.proxy_token(owner, token, names, now) for owner, token in directory.proxy_tokens(instance)]
+    models = [shapes.model_token(owner, token, now) for owner, token in directory.model_tokens(instance)]
+    rows = sorted([*proxy, *models], key=shapes.by_user)
     empty = "no tokens; workers make those that the relay needs, commands those that they need"
     columns = ("user", "purpose", "left", "expires_at", "machine_name", "holder", "generation")
     table("token-list", "tokens", columns, rows, empty)
@@ -121,58 +114,3 @@ def _revoke_models(container: "Container", user: str, instance: "Instance", reas
             f"the agent of {user} has no new model token yet: {problem}",
             hint=Hint(("job", "run", "model-tokens"), "; a worker does it by itself within minutes"),
         )
-
-
-def _by_user(row: "dict[str, object]") -> tuple[str, str, str]:
-    """Order of the list: by user, then by purpose; tokens of unassigned machines come last, by machine."""
-    return str(row["user"] or "\uffff"), str(row["machine_name"] or ""), str(row["purpose"])
-
-
-def model_shape(owner: "Instance", token: "PresentToken", now: "datetime") -> dict[str, object]:
-    """An agent's token for the model router, without its value."""
-    left = int((token.expires_at - now).total_seconds()) if token.expires_at else 0
-    return {
-        "user": owner.title,
-        "instance_id": owner.id,
-        "machine_name": owner.machine_name,
-        "machine_id": owner.machine_id,
-        "purpose": "models",
-        "holder": "agent",
-        "generation": token.generation,
-        "token_id": None,
-        "expires_at": timestamp(token.expires_at),
-        "handed_at": timestamp(token.handed_at),
-        "left_s": left,
-        "left": _left(left) if token.expires_at else "none since it was revoked",
-    }
-
-
-def _left(seconds: int) -> str:
-    if seconds <= 0:
-        return "run out"
-    days, hours = seconds // 86400, seconds // 3600
-    return f"{days} d {hours % 24} h" if days else f"{hours} h {seconds // 60 % 60} min"
-
-
-def shape(
-    owner: "Instance | None", token: "KeptToken", names: "Mapping[MachineId, MachineName]", now: "datetime"
-) -> dict[str, object]:
-    """A token for the vendor's proxy, without its value.
-
-    Args:
-        names: Names of machines by id; a deleted machine has none, and is shown by its id.
-    """
-    left = int((token.expires_at - now).total_seconds())
-    return {
-        "user": owner.title if owner else None,
-        "instance_id": owner.id if owner else None,
-        "machine_name": names.get(token.machine_id, token.machine_id),
-        "machine_id": token.machine_id,
-        "purpose": token.purpose,
-        "holder": "relay" if purpose_of(token.purpose) == PLATFORM else "commands and workers",
-        "generation": None,
-        "token_id": token.id,
-        "expires_at": timestamp(token.expires_at),
-        "left_s": left,
-        "left": _left(left),
-    }

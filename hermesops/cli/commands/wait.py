@@ -11,6 +11,7 @@ from hermesops.cli.options.instances import All, Users, Where, choose_instances
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.fleet.health import Condition
 from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.views.agents import instances as shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,7 @@ def wait(
     container = context.compose()
     instances = choose_instances(container, users, where, everything=everything, only_running=False)
     waited = _wait(container, instances, goal, timeout_s)
-    shape = {"for": goal.value, "timeout_s": timeout_s, "instances": [_shape(last) for last in waited]}
+    shape = {"for": goal.value, "timeout_s": timeout_s, "instances": [shapes.waited(last) for last in waited]}
     result("wait", shape, [_line(last) for last in waited])
     failure = _failure(waited, goal, timeout_s)
     if failure is None:
@@ -83,17 +84,6 @@ def _failure(waited: "Sequence[Waited]", state: "State", timeout_s: float) -> "H
     failure = WaitExpiredError(what, timeout_s, states)
     failure.hint = Hint(("instance", "show", left[0].instance.title))
     return failure
-
-
-def _shape(waited: "Waited") -> dict[str, object]:
-    return {
-        "user": waited.instance.title,
-        "instance_id": waited.instance.id,
-        "state": waited.state,
-        "detail": waited.detail or None,
-        "reached": waited.is_reached,
-        "waited_s": round(waited.waited_s, 1),
-    }
 
 
 def _line(waited: "Waited") -> str:

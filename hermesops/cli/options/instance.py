@@ -149,9 +149,10 @@ def preview_operation(container: "Container", begin: "Begin") -> None:
 
 def print_preview(preview: "ChangePreview") -> None:
     """Print the result of a dry run."""
-    from hermesops.cli.views.instance import change_preview
+    from hermesops.cli.views.instance import change_preview as view
+    from hermesops.views.agents.change_previews import change_preview
 
-    result("change-preview", change_preview.shape(preview), [] if is_json() else change_preview.lines(preview))
+    result("change-preview", change_preview(preview), [] if is_json() else view.lines(preview))
 
 
 async def run_or_leave(operations: "Operations", operation: "Operation", *, no_wait: bool) -> str:

@@ -13,7 +13,7 @@ from hermesops.cli.printing.fields import field_lines
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 from hermesops.model.fleet.cell import PLATFORM
 from hermesops.model.image import PLATFORM_IMAGE
-from hermesops.views import shapes
+from hermesops.views import stacks as stack_shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.cells.changes.preview import SavedPreview
@@ -165,4 +165,4 @@ def _changes(kind: str, changes: "Collection[Change]", *, remaining: bool) -> in
 def _shown(changes: "Collection[Change]") -> list[dict[str, Any]]:
     from hermesops.model.stack import ChangeKind
 
-    return [shapes.change(change) for change in changes if change.kind is not ChangeKind.SAME]
+    return [stack_shapes.change(change) for change in changes if change.kind is not ChangeKind.SAME]

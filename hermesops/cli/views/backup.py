@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from hermesops.cli.printing.rows import Age
 from hermesops.model.fleet.instance import InstanceStatus
-from hermesops.views import backups
-from hermesops.views.shapes import timestamp
+from hermesops.views.agents import backups
+from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.model.fleet.instance import Instance

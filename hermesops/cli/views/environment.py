@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from hermesops.cli.console import advice, say, table
 from hermesops.errors import RefusedError
 from hermesops.model.check import Check, Verdict
-from hermesops.views import shapes
+from hermesops.views import checks as check_shapes
 
 if TYPE_CHECKING:
     from hermesops.automation.doctor.environments import EnvironmentState
@@ -94,7 +94,7 @@ def chosen(env: "Environment", *, because: str) -> dict[str, object]:
 
 def report_checks(kind: str, checks: Sequence[Check], *, empty: str = "") -> int:
     """Print checks as JSON of this kind or as a table; returns the exit code: 3 when one failed, else 0."""
-    table(kind, "checks", _COLUMNS, [shapes.check(check) for check in checks], empty, below="hint")
+    table(kind, "checks", _COLUMNS, [check_shapes.check(check) for check in checks], empty, below="hint")
     failed = sum(check.verdict is Verdict.FAILED for check in checks)
     if failed:
         say(f"{failed} of {len(checks)} checks failed")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from hermesops.cli.printing.fields import field_lines
-from hermesops.views import shapes
+from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,8 @@ def show(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, co
         state = {
             "services": services(host.services),
             "versions": dict(host.versions),
-            "database_backup": shapes.timestamp(host.database_backup),
-            "certificate_until": shapes.timestamp(host.certificate_until),
+            "database_backup": timestamp(host.database_backup),
+            "certificate_until": timestamp(host.certificate_until),
         }
     healthy = host.is_healthy if host else None
     return {"outputs": outputs.by_name() if outputs else None, "connected": connected, "healthy": healthy, **state}

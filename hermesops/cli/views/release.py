@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from hermesops.agents.health.instance_list import UNKNOWN
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice
-from hermesops.views import shapes
+from hermesops.views.timestamps import timestamp
 from hermesops.wire.foreign_text import unbroken
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def kept(release: "Kept", users: "Sequence[str]") -> dict[str, object]:
         "origin": release.lock.origin,
         "pythons": sorted(release.lock.pythons),
         "state": release.revoked or "good",
-        "created_at": shapes.timestamp(at) if at else None,
+        "created_at": timestamp(at) if at else None,
         "who": release.about.who,
         "note": release.about.note,
         "agents": len(users),

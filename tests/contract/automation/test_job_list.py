@@ -3,10 +3,10 @@
 from typing import Any
 
 from hermesops.app.parts.automation import jobs_without_connection
-from hermesops.cli.commands.job import shape
 from hermesops.errors import UnavailableError
 from hermesops.settings.fields import Settings
 from hermesops.store.registry import Registry
+from hermesops.views.jobs import job as shape
 from tests.support.fakes.parts import part
 
 AWAY = UnavailableError("the local world is not up")

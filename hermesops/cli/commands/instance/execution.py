@@ -11,6 +11,7 @@ from hermesops.cli.console import Reason, Yes, agree, is_json, result, say, tabl
 from hermesops.cli.options.instances import All, Where, choose_instances
 from hermesops.cli.views.instance import execution
 from hermesops.errors import Hint, UsageError, require_reason
+from hermesops.views.agents.executions import execution as execution_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,10 +102,10 @@ def _several(
         ),
     )
     if is_json():
-        result("exec-several", {"command": line, "instances": [execution.shape(outcome) for outcome in outcomes]})
+        result("exec-several", {"command": line, "instances": [execution_shape(outcome) for outcome in outcomes]})
     else:
         write("\n")
         table("exec-several", "instances", execution.COLUMNS, [execution.row(outcome) for outcome in outcomes], "")
-    codes = [execution.exit_code(outcome) for outcome in outcomes]
+    codes = [outcome.result.exit_code for outcome in outcomes]
     say(f"{codes.count(0)} of {len(codes)} ended with 0")
     return max(codes)

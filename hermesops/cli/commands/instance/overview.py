@@ -14,6 +14,8 @@ from hermesops.cli.printing import terminal
 from hermesops.cli.views.instance import overview as view
 from hermesops.model.fleet.health import Condition
 from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.views.agents.instance_reports import report as report_shape
+from hermesops.views.agents.instances import listed as listed_shape
 
 if TYPE_CHECKING:
     from hermesops.model.plan import Plan
@@ -58,7 +60,7 @@ def list_(
     def rows() -> list[dict[str, object]]:
         if ask:
             run_if_answered(container.fleet_observation.ask_agents())
-        now, row_of = container.now(), view.listed if is_json() else view.listed_row
+        now, row_of = container.now(), listed_shape if is_json() else view.listed_row
         return [row_of(instance, now) for instance in chosen()]
 
     empty = "no instance matches" if where else _none()
@@ -85,7 +87,7 @@ def show(user: User) -> None:
     container, instance = find_instance(user)
     report = context.run(container.instance_report(instance))
     now = container.now()
-    result("instance", view.report(report, now), view.report_lines(report, now, in_sections=bool(terminal.width())))
+    result("instance", report_shape(report, now), view.report_lines(report, now, in_sections=bool(terminal.width())))
 
 
 def _none() -> str:

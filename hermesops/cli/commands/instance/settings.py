@@ -10,8 +10,8 @@ from hermesops.cli.options.instance import DryRun, User, Wait, find_instance, pr
 from hermesops.cli.printing.fields import field_lines
 from hermesops.cli.views.instance.settings import settings_lines
 from hermesops.errors import Hint, UsageError
-from hermesops.views import rollouts as rollout_shapes
-from hermesops.views import shapes
+from hermesops.views.agents import instances as instance_shapes
+from hermesops.views.agents import rollouts as rollout_shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.requests.settings_patch import SettingsPatch
@@ -59,7 +59,7 @@ def settings(
         return
     outcome = run_operation(container, change, no_wait=False, wait=wait)[1] if ways else ""
     shown = container.masked_settings.of(instance)
-    route = shapes.route(str(shown["model"]))
+    route = instance_shapes.route(str(shown["model"]))
     lines = [outcome] if outcome else settings_lines(shown, route)
     result("instance-settings", {"user": user, "settings": shown, "route": route, "outcome": outcome or None}, lines)
 

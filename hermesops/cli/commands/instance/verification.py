@@ -9,10 +9,9 @@ from hermesops.cli import context
 from hermesops.cli.console import result, say, table
 from hermesops.cli.options.instance import find_instance
 from hermesops.cli.options.instances import All, Users, Where, choose_instances
-from hermesops.cli.views.instance import verification
 from hermesops.errors import CHANGES_REMAIN, RefusedError, UsageError
-from hermesops.views import backups as backup_shapes
-from hermesops.views import shapes
+from hermesops.views import checks as check_shapes
+from hermesops.views.agents import backups as backup_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.machines.verify.verification import Verification
     from hermesops.model.fleet.instance import Instance
+
+_COLUMNS = ("user", "verdict", "ok", "failed", "hint")
+"""Of the table of several machines."""
 
 _WITHIN_S = 90.0
 """Seconds for one machine, of which the slow checks take most."""
@@ -59,7 +61,7 @@ def _one(user: str, *, only_failed: bool) -> int:
     verified = context.run_connected(container, lambda connected: connected.verify(instance))
     checks = verified.for_user(user)
     shown = [check for check in checks if not only_failed or check.verdict is not Verdict.OK]
-    rows = [{**shapes.check(check), "hint": "" if check.verdict is Verdict.OK else check.hint} for check in shown]
+    rows = [{**check_shapes.check(check), "hint": "" if check.verdict is Verdict.OK else check.hint} for check in shown]
     table("verify", "checks", ("check", "verdict", "seen", "hint"), rows, "everything is ok")
     fine = sum(check.verdict is Verdict.OK for check in checks)
     warnings = sum(check.verdict is Verdict.WARNING for check in checks)
@@ -76,15 +78,15 @@ def _several(container: "Container", instances: "Sequence[Instance]", *, only_fa
 
     def ended(outcome: "Outcome[Verification]") -> None:
         outcomes.append(outcome)
-        say(f"{outcome.instance.title}: {verification.verdict(outcome)} ({len(outcomes)} of {count})")
+        say(f"{outcome.instance.title}: {check_shapes.verdict(outcome)} ({len(outcomes)} of {count})")
 
     every = context.run_connected(
         container, lambda connected: on_each(instances, connected.verify, within_s=_WITHIN_S, ended=ended)
     )
-    rows = [verification.row(outcome) for outcome in every]
+    rows = [check_shapes.verification(outcome) for outcome in every]
     shown = [row for row in rows if not only_failed or row["verdict"] != "ok"]
-    table("verify-several", "instances", verification.COLUMNS, shown, f"all {count} are ok")
-    return max(verification.exit_code(outcome) for outcome in every)
+    table("verify-several", "instances", _COLUMNS, shown, f"all {count} are ok")
+    return max(check_shapes.exit_code(outcome) for outcome in every)
 
 
 def _state(user: str) -> int:

@@ -8,7 +8,7 @@ from hermesops.cli import context
 from hermesops.cli.commands.rollout import follow
 from hermesops.cli.console import Why, advice, result
 from hermesops.cli.options.rollout import Detach, Id
-from hermesops.views import rollouts as rollout_shapes
+from hermesops.views.agents import rollouts as rollout_shapes
 
 
 def pause(rollout_id: Id = "", reason: Why = "") -> None:

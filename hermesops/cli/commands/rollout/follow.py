@@ -7,7 +7,7 @@ from hermesops.cli import context
 from hermesops.cli.console import advice, complain, result, say
 from hermesops.cli.options.time_limit import limit
 from hermesops.errors import HaltedError, Hint, PartlyDoneError
-from hermesops.views import rollouts as rollout_shapes
+from hermesops.views.agents import rollouts as rollout_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -6,7 +6,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.console import advice, result, table
-from hermesops.views import rollouts as rollout_shapes
+from hermesops.views.agents import rollouts as rollout_shapes
 
 Reason = Annotated[str, typer.Option("--reason", help="Reason, shown in rollouts that wait.")]
 

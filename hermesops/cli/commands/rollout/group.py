@@ -15,7 +15,7 @@ from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress
 from hermesops.cli.views.rollout import status as status_view
 from hermesops.errors import CHANGES_REMAIN
-from hermesops.views import rollouts as rollout_shapes
+from hermesops.views.agents import rollouts as rollout_shapes
 
 if TYPE_CHECKING:
     from hermesops.model.rollout.spec import Spec

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from hermesops.base.narration import counted
 from hermesops.cli.console import is_json, result, table_lines
 from hermesops.errors import CHANGES_REMAIN
-from hermesops.views import shapes
+from hermesops.views.timestamps import timestamp
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def report(before: "Baseline", compared: "Sequence[StackDifferences]", *, remain
     from hermesops.infra.stacks.baseline import CANNOT_KNOW
 
     changes = [_shape(cell.stack, change) for cell in compared for change in cell.differences]
-    made_at = shapes.timestamp(before.made_at)
+    made_at = timestamp(before.made_at)
     data = {"baseline": made_at, "changes": changes, "cannot_know": list(CANNOT_KNOW)}
     result("stack-compare", data, () if is_json() else _lines(str(made_at), changes, CANNOT_KNOW))
     return CHANGES_REMAIN if changes and remaining else 0

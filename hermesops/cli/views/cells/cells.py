@@ -10,7 +10,10 @@ from hermesops.errors import CHANGES_REMAIN
 from hermesops.model.fleet.cell import Cell
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind
-from hermesops.views import shapes
+from hermesops.views import operations as operation_shapes
+from hermesops.views import stacks as stack_shapes
+from hermesops.views.agents import costs as cost_shapes
+from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.agents.cells.bulk import CellRun
@@ -29,8 +32,8 @@ def cell(row: Cell, *, size: int) -> dict[str, object]:
         "plans": [row.only_plan.value] if row.only_plan else [plan.value for plan in Plan],
         "machines": row.machines,
         "room": max(0, size - row.machines),
-        "created_at": shapes.timestamp(row.created_at),
-        "last_up": shapes.timestamp(row.applied_at),
+        "created_at": timestamp(row.created_at),
+        "last_up": timestamp(row.applied_at),
     }
 
 
@@ -40,7 +43,7 @@ def show(view: "CellView", *, size: int, pending: Sequence[Change] | None) -> di
         **cell(view.cell, size=size),
         "by_status": dict(sorted(Counter(machine.instance.status.value for machine in view.machines).items())),
         "worked_on_by": view.holder or None,
-        "operations": [shapes.operation(operation) for operation in view.operations],
+        "operations": [operation_shapes.operation(operation) for operation in view.operations],
         "pending_changes": None if pending is None else _counts(pending),
         "instances": [_instance(machine) for machine in view.machines],
         "unassigned": [unassigned(machine) for machine in view.unassigned],
@@ -95,7 +98,7 @@ def unassigned(machine: "UnassignedMachine") -> dict[str, object]:
         "server_type": machine.server_type,
         "image_id": machine.image_id,
         "wanted": machine.wanted,
-        "ready_at": shapes.timestamp(machine.ready_at),
+        "ready_at": timestamp(machine.ready_at),
     }
 
 
@@ -113,11 +116,11 @@ def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cos
     failure = failure_of(runs)
     if failure and len(runs) == 1:
         raise failure
-    changes = [{"cell": run.cell, **shapes.change(change)} for run in runs for change in _changed(run.changes)]
+    changes = [{"cell": run.cell, **stack_shapes.change(change)} for run in runs for change in _changed(run.changes)]
     columns = ("cell", "kind", "type", "name", "properties")
     beside: dict[str, object] = {"cells": [_run(run) for run in runs]}
     if cost:
-        beside["cost"] = {"before": shapes.bill(cost.before), "after": shapes.bill(cost.after)}
+        beside["cost"] = {"before": cost_shapes.bill(cost.before), "after": cost_shapes.bill(cost.after)}
         say(f"now {cost.before}; then {cost.after}" if cost.before != cost.after else f"costs {cost.after}")
     unchanged = "\n".join(
         f"{run.cell}: " + (f"left to the workers: operation {run.operation_id}" if run.operation_id else "no changes")

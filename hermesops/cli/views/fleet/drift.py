@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice
-from hermesops.views.shapes import timestamp
+from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

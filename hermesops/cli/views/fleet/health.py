@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice
-from hermesops.cli.views.fleet.grid import by_health
 from hermesops.model.fleet.health import Condition
-from hermesops.views.shapes import timestamp
+from hermesops.views.fleet import by_health, judged_instances
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,35 +13,15 @@ if TYPE_CHECKING:
     from hermesops.agents.health.fleet import FleetHealth, JudgedInstance
 
 
-def judged(health: "FleetHealth", instances: "Sequence[JudgedInstance]") -> dict[str, object]:
-    """The time of the vendor's last listing, and the chosen instances with the reasons of their judgements."""
-    return {"machines_listed_at": timestamp(health.listed_at), "instances": judged_rows(instances)}
-
-
 JUDGED = ("user", "cell", "plan", "health", "reasons")
 """Columns of the table of judged instances."""
-
-
-def judged_rows(instances: "Sequence[JudgedInstance]") -> list[dict[str, object]]:
-    """Instances with the reasons of their judgements."""
-    return [
-        {
-            "user": entry.instance.user,
-            "instance_id": entry.instance.id,
-            "cell": entry.cell,
-            "plan": entry.instance.plan.value,
-            "health": entry.judgement.condition.value,
-            "reasons": list(entry.judgement.reasons),
-        }
-        for entry in instances
-    ]
 
 
 def judged_table(instances: "Sequence[JudgedInstance]") -> list[dict[str, object]]:
     """Rows of judged instances for people."""
     return [
         {**row, "reasons": "; ".join(entry.judgement.reasons)}
-        for row, entry in zip(judged_rows(instances), instances, strict=True)
+        for row, entry in zip(judged_instances(instances), instances, strict=True)
     ]
 
 

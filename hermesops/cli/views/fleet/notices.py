@@ -9,24 +9,12 @@ from hermesops.cli.views.alerts import span
 from hermesops.cli.views.fleet import NAMED
 from hermesops.model.fleet.overview import LowOnDisk
 from hermesops.model.plan import GB
-from hermesops.views.shapes import timestamp
 from hermesops.wire.foreign_text import one_line, quoted
 
 if TYPE_CHECKING:
     from hermesops.model.fleet.instance import Instance
     from hermesops.model.recovery.backup import Loss
     from hermesops.model.rollout.records import Freeze
-
-
-def loss(backups: "Loss") -> dict[str, object]:
-    """Age of unsaved changes, and how many agents have no recent backup."""
-    return {
-        "agents": backups.agents,
-        "oldest_s": backups.oldest_s,
-        "late": backups.late,
-        "never": backups.never,
-        "objective_s": backups.objective_s,
-    }
 
 
 def loss_lines(backups: "Loss") -> list[str]:
@@ -56,13 +44,6 @@ def _freeze_line(freeze: "Freeze") -> str:
     return advice(line, ("rollout", "unfreeze", freeze.id), "ends that")
 
 
-def crowded(agents: Sequence[LowOnDisk]) -> list[dict[str, object]]:
-    """Agents that are low on disk."""
-    return [
-        {"user": agent.user, "plan": agent.plan.value, "bytes": agent.bytes, "size": agent.size} for agent in agents
-    ]
-
-
 def crowded_lines(agents: Sequence[LowOnDisk]) -> list[str]:
     """Lines about agents that are low on disk, for people."""
     lines = [
@@ -75,11 +56,6 @@ def crowded_lines(agents: Sequence[LowOnDisk]) -> list[str]:
     ]
     more = len(agents) - NAMED
     return [*lines, *([f"data: {counted(more, 'more agent')} low on disk"] if more > 0 else [])]
-
-
-def ending(agents: "Sequence[Instance]") -> list[dict[str, object]]:
-    """JSON objects of the agents with a scheduled termination."""
-    return [{"user": agent.title, "ends_at": timestamp(agent.grace_until)} for agent in agents]
 
 
 def ending_lines(agents: "Sequence[Instance]") -> list[str]:

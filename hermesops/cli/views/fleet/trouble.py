@@ -5,16 +5,14 @@ from typing import TYPE_CHECKING
 
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice, table_lines
-from hermesops.cli.views.alerts import span, state_of
+from hermesops.cli.views.alerts import span
 from hermesops.cli.views.fleet import NAMED
 from hermesops.model.fleet.health import Condition
 from hermesops.model.fleet.instance import InstanceStatus
-from hermesops.views.shapes import timestamp
+from hermesops.views.alerts import state_of
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from hermesops.agents.health.fleet_status import FleetStatus
     from hermesops.agents.health.trouble import Trouble
 
@@ -22,25 +20,6 @@ _COLUMNS = ("user", "health", "for", "why", "next")
 
 _WHY = 160
 """Characters of a reason: alerts and agents bring their own text."""
-
-
-def rows(troubles: "Sequence[Trouble]", now: datetime) -> list[dict[str, object]]:
-    """Everything that is wrong or unknown, the most urgent first."""
-    return [
-        {
-            "user": trouble.subject if trouble.judged or any(alert.user for alert in trouble.alerts) else None,
-            "subject": trouble.subject,
-            "instance_id": trouble.judged.instance.id if trouble.judged else None,
-            "cell": trouble.judged.cell if trouble.judged else None,
-            "health": trouble.judged.judgement.condition.value if trouble.judged else None,
-            "since": timestamp(trouble.since),
-            "for_s": round((now - trouble.since).total_seconds()) if trouble.since else None,
-            "reasons": list(trouble.reasons),
-            "alerts": [alert.alert.name for alert in trouble.alerts],
-            "next": trouble.next,
-        }
-        for trouble in troubles
-    ]
 
 
 def lines(status: "FleetStatus") -> list[str]:

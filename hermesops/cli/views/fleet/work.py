@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice
 from hermesops.cli.views.fleet import NAMED
-from hermesops.views import shapes
-from hermesops.views.shapes import timestamp
+from hermesops.views.fleet import MONITOR_MAY
 from hermesops.wire.foreign_text import one_line, unbroken
 
 if TYPE_CHECKING:
@@ -15,11 +14,6 @@ if TYPE_CHECKING:
 
     from hermesops.model.operation import BackgroundWork, Operation
     from hermesops.model.recovery.backup import Loss
-
-
-def operations(stopped: "Sequence[Operation]", at_work: int) -> dict[str, object]:
-    """Operations that have not ended: those that nobody works on, and how many others there are."""
-    return {"operations": {"at_work": at_work, "stopped": [shapes.operation(operation) for operation in stopped]}}
 
 
 def operation_lines(stopped: "Sequence[Operation]", at_work: int) -> list[str]:
@@ -47,29 +41,8 @@ def whose(operation: "Operation") -> str:
     return one_line(str(next((name for name in named if name), operation.subject)))
 
 
-MONITOR_MAY = {
-    "none": "only reports",
-    "restart": "may reboot dead machines",
-    "all": "may reboot dead machines, and replace those that stay dead",
-}
-"""Actions of the monitor, by the setting ``monitoring.actions``."""
-
-
 _BACKUPS_REST = timedelta(minutes=15)
 """Where backups are late, workers run their job more often."""
-
-
-def background(work: "BackgroundWork", actions: str) -> dict[str, object]:
-    """The JSON object of workers and monitor, with the actions that the monitor may take."""
-    return {
-        "monitor": {"acts": work.monitor or None, "actions": actions, "may": MONITOR_MAY[actions]},
-        "workers": {
-            "waiting": work.waiting,
-            "waiting_since": timestamp(work.waiting_since),
-            "at_work": work.is_attended,
-            "backups_at": timestamp(work.backups_at),
-        },
-    }
 
 
 def background_lines(work: "BackgroundWork", actions: str, backups: "Loss | None", now: datetime) -> list[str]:

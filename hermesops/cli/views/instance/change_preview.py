@@ -1,16 +1,16 @@
-"""Shape of a dry run: the steps, downtime, costs and losses of a change that was not opened."""
+"""Lines of a dry run: the steps, downtime, costs and losses of a change that was not opened."""
 
 from typing import TYPE_CHECKING
 
 from hermesops.cli.console import table_lines
 from hermesops.cli.views.alerts import span
-from hermesops.views.shapes import timestamp
+from hermesops.views.agents.change_previews import change_preview, changed_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hermesops.agents.cells.cost.bill import Bill
-    from hermesops.agents.instances.preview.change_preview import ChangePreview, Loss, PlannedStep
+    from hermesops.agents.instances.preview.change_preview import ChangePreview, Loss
 
 UNKNOWN = "unknown"
 _TENTHS_S = 10
@@ -19,29 +19,8 @@ _TENTHS_S = 10
 _COLUMNS = ("step", "agent", "took_before")
 
 
-def shape(preview: "ChangePreview") -> dict[str, object]:
-    """The JSON object of a dry run: steps, downtime, cost and losses."""
-    loss = preview.loss
-    return {
-        "user": preview.instance.title,
-        "change": preview.operation.kind.value,
-        "changed": list(_changed(preview)),
-        "continues": preview.operation.id if preview.continues else None,
-        "steps": [_step(step) for step in preview.steps],
-        "runs_now": preview.was_up,
-        "runs_after": preview.is_up,
-        "down_s": preview.down_s,
-        "monthly_before": _dollars(preview.before),
-        "monthly_after": _dollars(preview.after),
-        "monthly_previous": _dollars(preview.kept),
-        "previous_days": preview.kept_days if preview.kept else 0,
-        "ends_at": timestamp(preview.ends_at),
-        "lost": {"since": timestamp(loss.since), "backed_up_first": loss.is_saved} if loss else None,
-    }
-
-
 def lines(preview: "ChangePreview") -> "Sequence[str]":
-    """Render a dry run as lines for people; parameters as for ``shape``."""
+    """Render a dry run as lines for people; parameters as for its shape."""
     rows = [
         {
             "step": step.words,
@@ -51,7 +30,7 @@ def lines(preview: "ChangePreview") -> "Sequence[str]":
         for step in preview.steps
     ]
     previous = f"; the previous machine {_price(preview.kept)} for {_days(preview.kept_days)}" if preview.kept else ""
-    changed = _changed(preview)
+    changed = changed_settings(preview)
     return [
         *([f"changed settings: {', '.join(changed)}"] if changed else []),
         *table_lines(_COLUMNS, rows, "no steps are left"),
@@ -73,7 +52,7 @@ def row(preview: "ChangePreview") -> dict[str, object]:
 
     instance, total = preview.instance, total_seconds(preview.steps)
     return {
-        **shape(preview),
+        **change_preview(preview),
         "plan": instance.plan.value,
         "cell": instance.cell,
         "machine_name": instance.machine_name,
@@ -104,22 +83,6 @@ def lost(loss: "Loss | None") -> str:
         return "the whole state: there is no backup"
     changes = f"all changes since {loss.since:%Y-%m-%d %H:%M} UTC"
     return f"{changes}, of which a backup is made first" if loss.is_saved else changes
-
-
-def _changed(preview: "ChangePreview") -> "Sequence[str]":
-    """Names of the settings that the change writes."""
-    from hermesops.store.operations.kinds import ConfigureIntent
-
-    is_of_settings = preview.operation.kind is ConfigureIntent.kind
-    return ConfigureIntent.of(preview.operation).changed if is_of_settings else ()
-
-
-def _step(step: "PlannedStep") -> dict[str, object]:
-    return {"name": step.name, "step": step.words, "down": step.is_down, "usual_s": step.usual_s}
-
-
-def _dollars(bill: "Bill") -> str | None:
-    return None if bill.unpriced else str(bill.monthly)
 
 
 def _price(bill: "Bill") -> str:

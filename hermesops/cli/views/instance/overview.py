@@ -1,4 +1,4 @@
-"""Output of ``hermesops instance list|show``: JSON objects, table cells and sections."""
+"""Output of ``hermesops instance list|show``: table cells and sections."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -9,8 +9,8 @@ from hermesops.cli.printing.rows import Age
 from hermesops.cli.views import alerts as alerts_view
 from hermesops.cli.views.instance import trends
 from hermesops.errors import Hint
-from hermesops.views import shapes
-from hermesops.views.shapes import timestamp
+from hermesops.views.agents import instances
+from hermesops.views.agents.instance_reports import facts, next_command
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _ID = 36
 
 def instance_line(row: "Instance") -> dict[str, object]:
     """The table row of an instance; its status is ``ending`` while a termination is scheduled."""
-    return {**shapes.instance(row), **({"status": "ending"} if shapes.is_ending(row) else {})}
+    return {**instances.instance(row), **({"status": "ending"} if instances.is_ending(row) else {})}
 
 
 def suspension_line(shown: Mapping[str, object]) -> dict[str, object]:
@@ -42,34 +42,11 @@ def suspension_line(shown: Mapping[str, object]) -> dict[str, object]:
     return {**shown, "undo": advice(undo)} if isinstance(undo, Hint) else dict(shown)
 
 
-def listed(row: "ListedInstance", now: "datetime") -> dict[str, object]:
-    """An instance in a list; ``null`` for a release that is not recorded, and for the health of one that stands."""
-    health, release = row.health, row.release
-    return {
-        **shapes.instance(row.instance),
-        "health": health.condition.value if health else None,
-        "reasons": list(health.reasons) if health else [],
-        "release": release.id if release else None,
-        "release_since": timestamp(release.since) if release else None,
-        "region": row.region or None,
-        "age_s": _age_s(row, now),
-    }
-
-
 def listed_row(row: "ListedInstance", now: "datetime") -> dict[str, object]:
     """The table row of an instance in a list, with ``unknown`` for an unknown release."""
-    shape = {**listed(row, now), **instance_line(row.instance)}
+    shape = {**instances.listed(row, now), **instance_line(row.instance)}
     del shape["age_s"]
-    return {**shape, "release": shape["release"] or UNKNOWN, "age": Age(_age_s(row, now))}
-
-
-def _age_s(row: "ListedInstance", now: "datetime") -> int:
-    return max(0, round((now - row.instance.created_at).total_seconds()))
-
-
-def report(known: "InstanceReport", now: "datetime") -> dict[str, object]:
-    """All that is known of one instance, for programs."""
-    return {"instance": _facts(known), "alerts": _alerts(known.alerts, now), "trends": trends.shape(known.trends)}
+    return {**shape, "release": shape["release"] or UNKNOWN, "age": Age(instances.age_s(row, now))}
 
 
 def report_lines(known: "InstanceReport", now: "datetime", *, in_sections: bool) -> list[str]:
@@ -104,52 +81,9 @@ _ONLY_IF_KNOWN = frozenset({"ends_at", "reasons", "gateway", "price", "address",
 _MOMENTS = frozenset({"suspended_at", "ends_at", "created_at", "last_heartbeat", "release_since"})
 
 
-def _facts(known: "InstanceReport") -> dict[str, object]:
-    observation, machine = known.observation, known.observation.machine
-    node = observation.own_node
-    running = (node.release if node else "") or (known.release.id if known.release else "")
-    is_recorded = known.release is not None and known.release.id == running
-    return {
-        **shapes.observation(observation, known.health),
-        "release": running or None,
-        "release_since": timestamp(known.release.since) if known.release and is_recorded else None,
-        "region": known.region,
-        "server_type": (machine.server_type or None) if machine else None,
-        "address": machine.address if machine else None,
-        "price_monthly": None if known.price is None else f"{known.price:.2f}",
-        "backup": _backup(known.backup) if known.backup else None,
-        "operations": [_operation(work) for work in known.work],
-        "machine_problem": known.problem or None,
-        **shapes.suspension(observation.instance, known.suspension),
-    }
-
-
-def _backup(newest: "Backup") -> dict[str, object]:
-    return {
-        "id": newest.id,
-        "at": timestamp(newest.at),
-        "why": newest.why,
-        "checked_at": timestamp(newest.checked_at),
-        "problem": newest.checked or None,
-    }
-
-
-def _operation(work: "OpenWork") -> dict[str, object]:
-    return {**shapes.operation(work.operation), "holder": work.holder or None, "next": _next(work)}
-
-
-def _next(work: "OpenWork") -> Hint:
-    verb = ("operation", "show") if work.holder else ("operation", "continue")
-    return Hint((*verb, work.operation.id))
-
-
-def _alerts(alerts: "InstanceAlerts", now: "datetime") -> dict[str, object]:
-    return {"problem": alerts.problem or None, "open": [alerts_view.alert(alert, now) for alert in alerts.open]}
-
-
 def _people(known: "InstanceReport", now: "datetime") -> dict[str, object]:
     """Fields and their values, of which a person sees one line each."""
-    data = {**_facts(known), **instance_line(known.observation.instance)}
+    data = {**facts(known), **instance_line(known.observation.instance)}
     data.pop("operations")
     data.pop("price_monthly")
     problem = data.pop("machine_problem")
@@ -177,7 +111,8 @@ def _operation_line(work: "OpenWork", now: "datetime") -> str:
     operation = work.operation
     begun = f"{operation.kind.value.replace('_', ' ')} for {Age((now - operation.created_at).total_seconds())}"
     step = f", {one_line(operation.step)}" if operation.step else ""
-    return advice(f"{begun}{step}; {'a process works on it' if work.holder else 'nobody works on it'}:", _next(work))
+    attended = "a process works on it" if work.holder else "nobody works on it"
+    return advice(f"{begun}{step}; {attended}:", next_command(work))
 
 
 def _alert_lines(alerts: "InstanceAlerts", now: "datetime") -> object:

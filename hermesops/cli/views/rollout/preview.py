@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice
 from hermesops.cli.views.rollout.progress import span
-from hermesops.views.shapes import timestamp
+from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.agents.rollout.plan.preview import RolloutPreview, StageAhead

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.base.narration import counted
 from hermesops.cli.views.rollout.progress import span
-from hermesops.views import rollouts
+from hermesops.views.agents import rollouts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,6 +9,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
+from hermesops.views import fleet as fleet_shapes
 from hermesops.wire.protocol import GB
 from tests.support.real.stores.registries import placed
 
@@ -32,7 +33,7 @@ def test_who_is_near_the_end_of_the_plans_room_is_named_the_fullest_first(regist
     found = registry.backups.list_low_on_disk(SIZES)
     assert found == (LowOnDisk("cid", Plan.LIGHT, 38 * GB, 40 * GB), LowOnDisk("ada", Plan.LIGHT, 32 * GB, 40 * GB))
     assert registry.backups.list_low_on_disk({}) == ()
-    assert notices.crowded(found)[0] == {"user": "cid", "plan": "light", "bytes": 38 * GB, "size": 40 * GB}
+    assert fleet_shapes.crowded(found)[0] == {"user": "cid", "plan": "light", "bytes": 38 * GB, "size": 40 * GB}
     assert "cid has 38.0 of 40 GB" in notices.crowded_lines(found)[0]
 
 

@@ -13,6 +13,7 @@ from hermesops.model.access.audit import AuditEntry
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
 from hermesops.store.operations.directory import OperationHistory
+from hermesops.views import operations as shapes
 from tests.support.fakes.parts import part
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -85,13 +86,13 @@ next: hermesops operation continue o
 
 def test_an_operation_with_its_history() -> None:
     lease = Lease("instance/i", "w:1:aa", 3, 17, AT)
-    shown = operation.detail(OperationHistory(ROW, STEPS, lease, AUDIT, CONTINUE))
+    shown = shapes.history(OperationHistory(ROW, STEPS, lease, AUDIT, CONTINUE))
     assert shown == SHOWN
     assert "\n".join(operation.lines(shown)) + "\n" == LINES
 
 
 def test_an_operation_that_nobody_is_at() -> None:
-    shown = operation.detail(OperationHistory(ROW, (), None, (), Hint()))
+    shown = shapes.history(OperationHistory(ROW, (), None, (), Hint()))
     assert (shown["lease"], shown["steps"], shown["audit"], shown["hint"]) == (None, [], [], None)
     assert "at it now   nobody" in operation.lines(shown)
 

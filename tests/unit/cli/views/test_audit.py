@@ -8,7 +8,7 @@ from hermesops.agents.backup.registry_copies import CopyPreview, Listed
 from hermesops.cli.views import audit
 from hermesops.model.access.audit import AuditEntry, AuditHead, ChainReport
 from hermesops.store.registry.maintenance.backup import Copy
-from hermesops.views import audit as audit_shapes
+from hermesops.views.access import audit as audit_shapes
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.recovery.state import Part, State
 from hermesops.vendor.justavps.wire import Image, ImageStatus
-from hermesops.views import backups as backup_shapes
+from hermesops.views.agents import backups as backup_shapes
 from tests.support.fakes.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -13,7 +13,7 @@ from hermesops.errors import UnavailableError
 from hermesops.model.ids import CellName
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client
-from hermesops.views.costs import cost
+from hermesops.views.agents.costs import cost
 from tests.support.fakes.parts import part
 
 CELL = part(name=CellName("cell1"))

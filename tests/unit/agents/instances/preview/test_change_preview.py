@@ -27,6 +27,7 @@ from hermesops.model.recovery.backup import Backup
 from hermesops.store.operations.intent import Intent
 from hermesops.store.operations.kinds import RestoreIntent, TerminateIntent
 from hermesops.vendor.justavps.wire import MachineStatus
+from hermesops.views.agents.change_previews import change_preview as change_preview_shape
 from tests.support.fakes.instances import ADA
 from tests.support.worlds.one_user import AT, MEMORY
 
@@ -98,7 +99,7 @@ def test_a_returned_machine_costs_nothing_and_an_unknown_price_is_no_number() ->
     ended = preview(END, Foreseen((FENCE,), RUNNING, GONE))
     assert (ended.before.monthly, ended.after.monthly) == (Decimal(10), Decimal(0))
     assert not ended.after.unpriced
-    elsewhere = change_preview.shape(preview(END, Foreseen((FENCE,), RUNNING, GONE), regions={CellName("x"): "hel1"}))
+    elsewhere = change_preview_shape(preview(END, Foreseen((FENCE,), RUNNING, GONE), regions={CellName("x"): "hel1"}))
     assert (elsewhere["monthly_before"], elsewhere["monthly_after"]) == (None, "0")
 
 
@@ -125,5 +126,5 @@ def test_a_dry_run_names_the_step_from_which_the_agent_is_down() -> None:
 
 
 def test_a_dry_run_that_continues_an_operation_names_it() -> None:
-    shape = change_preview.shape(preview(END, Foreseen((FENCE,), RUNNING, GONE), continues=True))
+    shape = change_preview_shape(preview(END, Foreseen((FENCE,), RUNNING, GONE), continues=True))
     assert (shape["continues"], shape["change"]) == ("1", OperationKind.TERMINATE.value)

@@ -12,6 +12,7 @@ from hermesops.model.fleet.overview import CellTally, RecordedInstance
 from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedStatus
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.plan import Plan
+from hermesops.views import fleet as fleet_shapes
 from tests.support.suite.cases import each_case
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -42,7 +43,7 @@ def fleet(
 
 def test_the_fleet_in_numbers() -> None:
     found = fleet(Condition.HEALTHY, SUSPENDED, Condition.DOWN, unassigned=True, heavy=1)
-    assert grid.status(found) == {
+    assert fleet_shapes.tallies(found) == {
         "instances": 3,
         "by_status": {"running": 2, "suspended": 1},
         "by_plan": {"heavy": 1, "light": 2},
@@ -93,7 +94,7 @@ def test_who_is_not_well_is_named_with_the_reason() -> None:
         }
         for number, condition in ((3, "down"), (1, "silent"))
     ]
-    assert health_view.judged(found, shown) == {"machines_listed_at": "2026-01-02T03:04:05+00:00", "instances": rows}
+    assert fleet_shapes.judged(found, shown) == {"machines_listed_at": "2026-01-02T03:04:05+00:00", "instances": rows}
     assert health_view.judged_table(shown)[0] == {**rows[0], "reasons": "it is down; so it is"}
     assert health_view.health_lines(found) == [
         "health: 1 down, 1 silent, 1 unknown, 1 healthy; JustAVPS listed its machines at 2026-01-02 03:04 UTC"
@@ -102,7 +103,7 @@ def test_who_is_not_well_is_named_with_the_reason() -> None:
 
 def test_where_nothing_should_run_nothing_is_judged() -> None:
     never = fleet(Condition.UNKNOWN, SUSPENDED, listed=False)
-    assert health_view.judged(never, ()) == {"machines_listed_at": None, "instances": []}
+    assert fleet_shapes.judged(never, ()) == {"machines_listed_at": None, "instances": []}
     assert health_view.health_lines(never) == ["health: 1 unknown; JustAVPS has not listed its machines yet"]
     assert health_view.health_lines(fleet(SUSPENDED)) == []
 

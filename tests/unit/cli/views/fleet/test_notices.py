@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hermesops.cli.views.fleet import notices
 from hermesops.model.recovery.backup import Loss
 from hermesops.model.rollout.records import Freeze
+from hermesops.views import fleet as fleet_shapes
 
 
 def test_a_freeze_that_holds_is_not_forgotten() -> None:
@@ -20,7 +21,7 @@ def test_a_freeze_that_holds_is_not_forgotten() -> None:
 
 def test_what_would_be_lost_with_all_machines() -> None:
     well = Loss(agents=40, oldest_s=80_000, late=0, never=1, objective_s=86_400)
-    assert notices.loss(well) == {
+    assert fleet_shapes.loss(well) == {
         "agents": 40,
         "oldest_s": 80_000,
         "late": 0,

@@ -16,6 +16,7 @@ from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.operation import BackgroundWork
 from hermesops.model.plan import Plan
 from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
+from hermesops.views import fleet as fleet_shapes
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LOST = OpenAlert(
@@ -46,7 +47,7 @@ def test_an_agent_in_trouble_has_its_reason_and_below_it_the_command() -> None:
         "    hermesops runbook run gateway-down --instance user01",
         "",
     ]
-    assert trouble.rows(found.trouble, AT) == [
+    assert fleet_shapes.troubles(found.trouble, AT) == [
         {
             "user": "user01",
             "subject": "user01",
@@ -67,7 +68,7 @@ def test_an_alert_about_no_agent_names_its_cell_and_escapes_foreign_text() -> No
     found = replace(found, trouble=troubles(found.health, [LOST], AT))
     assert trouble.lines(found)[1].startswith("cell1  alert   1 h 0 min  CellLost: 7 of 8")
     assert "\x1b" not in "".join(trouble.lines(found))
-    assert trouble.rows(found.trouble, AT)[0]["user"] is None
+    assert fleet_shapes.troubles(found.trouble, AT)[0]["user"] is None
 
 
 def test_of_many_the_first_are_named() -> None:

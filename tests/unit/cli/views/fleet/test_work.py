@@ -10,6 +10,7 @@ from hermesops.cli.views.fleet import work as work_view
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import BackgroundWork, Operation, OperationKind, OperationStatus
 from hermesops.model.recovery.backup import Loss
+from hermesops.views import fleet as fleet_shapes
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LOSS = Loss(agents=3, oldest_s=90_000, late=2, never=0, objective_s=86_400)
@@ -53,14 +54,14 @@ def test_late_backups_that_no_process_makes_are_a_line() -> None:
 
 def test_the_same_for_programs() -> None:
     work = BackgroundWork(1, AT, is_attended=False, monitor="h:1:aa.1.bb", backups_at=None)
-    assert work_view.background(work, "none") == {
+    assert fleet_shapes.background(work, "none") == {
         "monitor": {"acts": "h:1:aa.1.bb", "actions": "none", "may": "only reports"},
         "workers": {"waiting": 1, "waiting_since": "2026-01-02T03:04:05+00:00", "at_work": False, "backups_at": None},
     }
 
 
 def test_every_setting_of_what_the_monitor_may_do_has_words() -> None:
-    assert set(work_view.MONITOR_MAY) == set(Actions)
+    assert set(fleet_shapes.MONITOR_MAY) == set(Actions)
 
 
 def test_operations_that_nobody_works_on_are_named_with_what_continues_them() -> None:

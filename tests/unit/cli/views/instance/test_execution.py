@@ -4,6 +4,7 @@ from hermesops.agents.instances.remote.several import Outcome
 from hermesops.cli.views.instance import execution as view
 from hermesops.errors import Hint, RefusedError
 from hermesops.vendor.channel import Completed
+from hermesops.views.agents.executions import execution
 from tests.support.fakes.instances import ADA
 
 DONE = Outcome(ADA, Completed(3, b"one\ntwo\n", b"warning\n"))
@@ -19,7 +20,7 @@ def test_each_line_begins_with_its_user() -> None:
 def test_the_output_of_one_machine_is_bounded() -> None:
     for output in (b"x\n" * 1000, b"x" * 100_000):
         outcome = Outcome(ADA, Completed(0, output, b""))
-        shown, shape = view.lines(outcome), view.shape(outcome)
+        shown, shape = view.lines(outcome), execution(outcome)
         assert len(shown) <= 201
         assert sum(map(len, shown)) < 70_000
         kept = len(str(shape["stdout"]))
@@ -28,9 +29,9 @@ def test_the_output_of_one_machine_is_bounded() -> None:
 
 
 def test_the_exit_code_is_the_commands_or_that_of_the_error() -> None:
-    assert (view.exit_code(DONE), view.exit_code(REFUSED)) == (3, 3)
+    assert (view.row(DONE)["exit_code"], view.row(REFUSED)["exit_code"]) == (3, 3)
     assert view.row(REFUSED) == {"user": "ada", "exit_code": 3, "problem": "ada is suspended"}
-    assert view.shape(DONE) | {"instance_id": ""} == {
+    assert execution(DONE) | {"instance_id": ""} == {
         "user": "ada",
         "instance_id": "",
         "exit_code": 3,
@@ -40,4 +41,4 @@ def test_the_exit_code_is_the_commands_or_that_of_the_error() -> None:
         "stderr": "warning\n",
         "left_out": 0,
     }
-    assert view.shape(REFUSED)["error"] == "ada is suspended"
+    assert execution(REFUSED)["error"] == "ada is suspended"

@@ -20,7 +20,9 @@ from hermesops.model.rollout.release import RecordedRelease, ReleaseId
 from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
 from hermesops.observability.telemetry.metrics.trends import Trends
 from hermesops.vendor.justavps.wire import MachineStatus
-from hermesops.views import shapes
+from hermesops.views.agents import instances
+from hermesops.views.agents.instance_reports import report as report_shape
+from hermesops.views.timestamps import timestamp
 from tests.support.fakes.instances import ADA
 from tests.support.worlds.one_user import MEMORY
 
@@ -30,7 +32,7 @@ ROW = ListedInstance(ADA, "hel1", HEALTHY, RecordedRelease(ReleaseId("0.19.0-abc
 
 
 def test_a_program_gets_every_field() -> None:
-    shape = view.listed(ROW, NOW)
+    shape = instances.listed(ROW, NOW)
     assert {name: shape[name] for name in ("user", "health", "reasons", "release", "region", "age_s")} == {
         "user": "ada",
         "health": "healthy",
@@ -45,7 +47,7 @@ def test_a_program_gets_every_field() -> None:
 def test_people_read_an_age_and_that_a_release_is_unknown() -> None:
     row = view.listed_row(replace(ROW, release=None), NOW)
     assert (str(row["age"]), row["release"]) == ("1 d", "unknown")
-    assert view.listed(replace(ROW, release=None), NOW)["release"] is None
+    assert instances.listed(replace(ROW, release=None), NOW)["release"] is None
 
 
 def test_an_agent_that_ends_says_so() -> None:
@@ -93,7 +95,7 @@ def lines(report: InstanceReport, *, in_sections: bool = False) -> str:
 
 
 def test_a_report_for_programs_has_what_is_open_and_what_is_next() -> None:
-    shape = view.report(REPORT, NOW)
+    shape = report_shape(REPORT, NOW)
     instance: Any = shape["instance"]
     alerts: Any = shape["alerts"]
     assert {name: instance[name] for name in ("release", "region", "address", "server_type", "price_monthly")} == {
@@ -103,7 +105,7 @@ def test_a_report_for_programs_has_what_is_open_and_what_is_next() -> None:
         "server_type": "starter",
         "price_monthly": "9.50",
     }
-    assert instance["release_since"] == shapes.timestamp(NOW)
+    assert instance["release_since"] == timestamp(NOW)
     assert instance["backup"]["why"] == BACKUP.why
     [operation] = instance["operations"]
     assert (operation["id"], operation["holder"]) == (OPERATION.id, None)
@@ -130,13 +132,13 @@ def test_people_read_each_on_a_line() -> None:
 
 def test_a_machine_that_reports_another_release_than_was_recorded_has_run_it_for_an_unknown_time() -> None:
     report = replace(REPORT, release=RecordedRelease(ReleaseId("0.18.0-old"), NOW))
-    instance: Any = view.report(report, NOW)["instance"]
+    instance: Any = report_shape(report, NOW)["instance"]
     assert (instance["release"], instance["release_since"]) == ("0.19.0-abc", None)
 
 
 def test_the_recorded_release_stands_for_that_of_a_silent_machine() -> None:
     silent = replace(REPORT, observation=Observation(ADA, MACHINE))
-    instance: Any = view.report(silent, NOW)["instance"]
+    instance: Any = report_shape(silent, NOW)["instance"]
     assert instance["release"] == "0.19.0-abc"
     assert "release         unknown" in lines(replace(silent, release=None))
 
@@ -161,6 +163,6 @@ def test_an_unknown_machine_has_its_reason() -> None:
     silent = replace(REPORT, observation=replace(REPORT.observation, machine=None), problem="JustAVPS does not answer")
     for in_sections in (False, True):
         assert "unknown: JustAVPS does not answer" in lines(silent, in_sections=in_sections)
-    facts = view.report(silent, NOW)["instance"]
+    facts = report_shape(silent, NOW)["instance"]
     assert isinstance(facts, dict)
     assert (facts["machine_status"], facts["machine_problem"]) == (None, "JustAVPS does not answer")

@@ -26,7 +26,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.rollout.records import GateResult, Progress, RolloutId, RolloutState, TargetState
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.rollout.spec import Action, Spec
-from hermesops.views import rollouts as rollout_shapes
+from hermesops.views.agents import rollouts as rollout_shapes
 from tests.support.rollouts.rows import AT, NEW, OLD, ROLLOUT, target_of
 
 ADA, BOB, EVE = (InstanceId(f"0000000{number}-0000-0000-0000-000000000000") for number in range(3))

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, time, timedelta
 
 from hermesops.model.fleet.instance import InstancePolicy, QuietHours
 from hermesops.model.rollout.records import Freeze
-from hermesops.views import rollouts as rollout_shapes
+from hermesops.views.agents import rollouts as rollout_shapes
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -10,6 +10,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.observability.telemetry.metrics import trends
 from hermesops.observability.telemetry.metrics.figures import Figure
 from hermesops.observability.telemetry.metrics.trends import trends_of
+from hermesops.views.trends import trends as trends_shape
 from tests.support.fakes.monitoring import Answer, Asked, fake_monitoring, matrix
 
 NOW = datetime(2026, 1, 2, 4, tzinfo=UTC)
@@ -45,7 +46,7 @@ async def test_one_query_for_each_figure_and_gaps_where_there_is_none() -> None:
         f"  turn         █{'·' * 30}  -",
         f"  errors       {'·' * 31}  -",
     ]
-    shown = view.shape(found)
+    shown = trends_shape(found)
     assert (shown["begin"], shown["step_s"], shown["problem"]) == ("2026-01-02T03:00:00+00:00", 120.0, None)
     points = shown["points"]
     assert isinstance(points, dict)
@@ -69,7 +70,7 @@ async def test_what_is_not_there_is_said_with_its_reason(given: Answer, words: s
         found = await trends_of(monitoring.client, ADA, NOW)
     assert words in found.problem
     assert view.lines(found) == [f"last hour      not known: {found.problem}"]
-    assert view.shape(found)["points"] == {}
+    assert trends_shape(found)["points"] == {}
 
 
 async def test_nobody_waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hermesops.views.shapes import timestamp
+from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.model.fleet.instance import Instance

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.model.access.audit import AuditEntry, ChainReport
-from hermesops.views.shapes import timestamp
+from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.agents.backup.registry_copies import CopyPreview, Listed

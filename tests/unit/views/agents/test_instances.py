@@ -1,13 +1,11 @@
-"""Shapes of JSON are an interface: a field that goes, or changes its meaning, raises their version."""
+"""Shapes of instances are an interface: a field that goes, or changes its meaning, raises their version."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 import yaml
 
-from hermesops.access.secrets.catalog import API_KEY
-from hermesops.access.secrets.store import SecretState
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.requests.bulk import ProvisionRequest, ProvisionResult
 from hermesops.agents.instances.suspension import Suspension
@@ -15,17 +13,15 @@ from hermesops.cli import console
 from hermesops.cli.printing.fields import field_lines
 from hermesops.cli.views.instance.overview import instance_line
 from hermesops.cli.views.instance.settings import settings_lines
-from hermesops.errors import Hint, RefusedError
+from hermesops.errors import RefusedError
 from hermesops.model.access.masking import masked
-from hermesops.model.check import Check, Verdict
 from hermesops.model.fleet.health import Condition, GatewayHealth, Judgement, NodeState
 from hermesops.model.fleet.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId, UserId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.stack import Change, ChangeKind, StateVersion
 from hermesops.vendor.justavps.wire import MachineStatus
-from hermesops.views import shapes
+from hermesops.views.agents import instances as instance_shapes
 from tests.support.fakes.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -62,7 +58,7 @@ def test_the_version_of_these_shapes() -> None:
 
 
 def test_an_instance() -> None:
-    assert shapes.instance(INSTANCE) == SHAPE
+    assert instance_shapes.instance(INSTANCE) == SHAPE
 
 
 def test_an_instance_with_what_is_seen_of_it() -> None:
@@ -72,7 +68,7 @@ def test_an_instance_with_what_is_seen_of_it() -> None:
         NodeState(InstanceId("i"), 1, "d", "0.19.0-abc"),
         GatewayHealth.OK,
     )
-    shape = shapes.observation(seen, Judgement(Condition.DEGRADED, ("it drains", "a turn failed")))
+    shape = instance_shapes.observation(seen, Judgement(Condition.DEGRADED, ("it drains", "a turn failed")))
     assert shape == {
         **SHAPE,
         "machine_status": "ready",
@@ -82,7 +78,7 @@ def test_an_instance_with_what_is_seen_of_it() -> None:
         "reasons": ["it drains", "a turn failed"],
     }
     assert field_lines(shape)[-1] == "reasons         it drains; a turn failed"
-    without = shapes.observation(Observation(INSTANCE, None), None)
+    without = instance_shapes.observation(Observation(INSTANCE, None), None)
     assert (without["machine_status"], without["health"], without["reasons"]) == (None, None, [])
     assert field_lines(without)[-1] == "reasons         -"
 
@@ -104,10 +100,10 @@ def test_what_became_of_one_of_many_wishes() -> None:
         "exit_code": 0,
     }
     request = ProvisionRequest(2, "ada", Plan.LIGHT)
-    assert shapes.provision_result(ProvisionResult(request, INSTANCE, begun, "runs"), INSTANCE) == shape
+    assert instance_shapes.provision_result(ProvisionResult(request, INSTANCE, begun, "runs"), INSTANCE) == shape
     nothing = dict.fromkeys(("instance_id", "status", "cell", "machine_name", "operation_id"))
     refused = ProvisionResult(request, None, None, "", RefusedError("no room"))
-    assert shapes.provision_result(refused, None) == {**shape, **nothing, "outcome": "no room", "exit_code": 3}
+    assert instance_shapes.provision_result(refused, None) == {**shape, **nothing, "outcome": "no room", "exit_code": 3}
 
 
 def test_settings() -> None:
@@ -129,7 +125,7 @@ def test_settings() -> None:
     }
     assert masked(chosen) == shape
     assert yaml.safe_load("\n".join(settings_lines(shape))) == shape
-    lines = settings_lines(shape, shapes.route("gpt-4o"))
+    lines = settings_lines(shape, instance_shapes.route("gpt-4o"))
     assert yaml.safe_load("\n".join(lines)) == shape
     assert lines[-1] == "# gpt-4o, is answered by gpt-4o of openai"
 
@@ -142,83 +138,7 @@ def test_settings() -> None:
     ],
 )
 def test_who_answers_an_agent(name: str, line: str) -> None:
-    assert settings_lines({}, shapes.route(name))[-1] == line
-
-
-def test_an_operation() -> None:
-    row = Operation(
-        id=OperationId("o"),
-        kind=OperationKind.PROVISION,
-        subject="instance/i",
-        instance_id=InstanceId("i"),
-        intent={"user": "ada"},
-        status=OperationStatus.RUNNING,
-        step="waiting",
-        outcome="",
-        created_at=AT,
-        updated_at=AT,
-    )
-    assert shapes.operation(row) == {
-        "id": "o",
-        "kind": "provision",
-        "subject": "instance/i",
-        "status": "running",
-        "step": "waiting",
-        "outcome": "",
-        "created_at": "2026-01-02T03:04:05+00:00",
-        "updated_at": "2026-01-02T03:04:05+00:00",
-    }
-
-
-def test_a_change() -> None:
-    assert shapes.change(Change(ChangeKind.UPDATE, "urn", "t", "n", properties=("size",))) == {
-        "kind": "update",
-        "type": "t",
-        "name": "n",
-        "id": None,
-        "urn": "urn",
-        "properties": ["size"],
-    }
-
-
-def test_a_check_hints_only_where_something_is_to_be_done() -> None:
-    assert shapes.check(Check("disk", Verdict.OK, "fine", Hint("buy more"))) == {
-        "check": "disk",
-        "verdict": "ok",
-        "seen": "fine",
-        "hint": None,
-    }
-    assert shapes.check(Check("disk", Verdict.FAILED, "full", Hint("buy more")))["hint"] == Hint("buy more")
-
-
-def test_a_copy_of_a_state() -> None:
-    assert shapes.state_version(StateVersion("17", AT, "update succeeded", 3, current=True)) == {
-        "version": "17",
-        "at": "2026-01-02T03:04:05+00:00",
-        "what": "update succeeded",
-        "resources": 3,
-        "damaged": False,
-        "current": True,
-        "note": "as now",
-    }
-    damaged = shapes.state_version(StateVersion("17", AT, "", None, current=False))
-    assert (damaged["note"], damaged["damaged"], damaged["what"]) == ("damaged", True, None)
-
-
-def test_a_secret_is_shown_without_its_text() -> None:
-    shown = shapes.held_secret(
-        SecretState(API_KEY, "age:secrets.age", is_there=True, changed_at=AT), AT + timedelta(days=3)
-    )
-    assert shown == {
-        "name": "api.key",
-        "home": "age:secrets.age",
-        "is_there": True,
-        "changed_at": "2026-01-02T03:04:05+00:00",
-        "age": "3 d",
-        "setting": "api_key_file",
-        "purpose": "opens JustAVPS's API",
-    }
-    assert shapes.held_secret(SecretState(API_KEY, "x", is_there=False, changed_at=None), AT)["age"] is None
+    assert settings_lines({}, instance_shapes.route(name))[-1] == line
 
 
 def test_an_agent_whose_termination_is_scheduled_is_ending_and_says_what_cancels_that() -> None:
@@ -226,9 +146,9 @@ def test_an_agent_whose_termination_is_scheduled_is_ending_and_says_what_cancels
     asleep = replace(ADA, status=InstanceStatus.SUSPENDED)
     rows = {"ending": replace(asleep, grace_until=until), "suspended": asleep, "running": ADA}
     assert [instance_line(row)["status"] for row in rows.values()] == list(rows)
-    assert shapes.instance(rows["ending"])["status"] == "suspended", "JSON keeps the field's four values"
-    assert shapes.instance(rows["ending"])["ends_at"] == "2026-12-05T04:24:00+00:00"
-    told = {name: shapes.suspension(row, Suspension(until, "left us")) for name, row in rows.items()}
+    assert instance_shapes.instance(rows["ending"])["status"] == "suspended", "JSON keeps the field's four values"
+    assert instance_shapes.instance(rows["ending"])["ends_at"] == "2026-12-05T04:24:00+00:00"
+    told = {name: instance_shapes.suspension(row, Suspension(until, "left us")) for name, row in rows.items()}
     assert str(told["ending"]["undo"]) == "hermesops instance terminate ada --undo"
     assert (str(told["suspended"]["undo"]), told["suspended"]["suspended_reason"]) == (
         "hermesops instance resume ada --reason WHY",

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from hermesops.model.access.certificate import Certificate
 from hermesops.model.ids import CellName, InstanceId, MachineId
-from hermesops.views.shapes import certificate
+from hermesops.views.access.certificates import certificate
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ONE = Certificate("a1", "k" * 64, MachineId("m-1"), InstanceId("i-1"), CellName("cell1"), NOW, NOW + timedelta(days=7))

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from hermesops.views import shapes
-
 if TYPE_CHECKING:
+    from hermesops.agents.cells.cost.bill import Bill
     from hermesops.agents.cells.cost.costs import Costs
     from hermesops.users.billing.model_usage import UsageSum
 
@@ -12,11 +11,11 @@ if TYPE_CHECKING:
 def cost(costs: "Costs") -> dict[str, object]:
     """Monthly cost of machines by the registry's rows, and by JustAVPS."""
     return {
-        "cells": [{"cell": cell, **shapes.bill(bill)} for cell, bill in costs.cells.items()],
-        "plans": [{"plan": plan, **shapes.bill(bill)} for plan, bill in costs.plans.items()],
-        "platform": shapes.bill(costs.platform),
-        "without_row": shapes.bill(costs.without_row),
-        "estimated": shapes.bill(costs.total),
+        "cells": [{"cell": cell, **bill(cell_bill)} for cell, cell_bill in costs.cells.items()],
+        "plans": [{"plan": plan, **bill(plan_bill)} for plan, plan_bill in costs.plans.items()],
+        "platform": bill(costs.platform),
+        "without_row": bill(costs.without_row),
+        "estimated": bill(costs.total),
         "actual": {
             "monthly": None if costs.actual is None else f"{costs.actual:.2f}",
             "machines": None if costs.actual is None and costs.problem else costs.rented,
@@ -35,4 +34,13 @@ def usage(usage_sum: "UsageSum") -> dict[str, object]:
         "input_tokens": usage_sum.input_tokens,
         "output_tokens": usage_sum.output_tokens,
         "usd": f"{usage_sum.micros / 1_000_000:.6f}",
+    }
+
+
+def bill(charged: "Bill") -> dict[str, object]:
+    """The monthly cost of some machines."""
+    return {
+        "monthly": f"{charged.monthly:.2f}",
+        "machines": charged.machines,
+        "unpriced": sorted(set(charged.unpriced)),
     }

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.views.shapes import timestamp
+from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.agents.rollout.plan.backlog import OutdatedInstance

@@ -1,0 +1,1 @@
+"""Shapes of access: the audit log, certificates, secrets and tokens."""

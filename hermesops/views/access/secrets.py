@@ -1,0 +1,22 @@
+"""Shapes of secrets, never with their values."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from hermesops.views.timestamps import timestamp
+
+if TYPE_CHECKING:
+    from hermesops.access.secrets.store import SecretState
+
+
+def held_secret(state: "SecretState", now: datetime) -> dict[str, object]:
+    """The JSON object of a secret: its home, age and purpose, never its value."""
+    return {
+        "name": state.needed.name,
+        "home": state.where,
+        "is_there": state.is_there,
+        "changed_at": timestamp(state.changed_at),
+        "age": f"{(now - state.changed_at).days} d" if state.changed_at else None,
+        "setting": state.needed.setting,
+        "purpose": state.needed.purpose,
+    }

@@ -1,0 +1,1 @@
+"""Shapes of agents: instances, their backups, costs and rollouts."""

@@ -1,0 +1,58 @@
+"""Shapes of operations and of their history."""
+
+from typing import TYPE_CHECKING
+
+from hermesops.views.timestamps import timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hermesops.model.operation import Lease, Operation, OperationStep
+    from hermesops.store.operations.directory import OperationHistory
+
+
+def operation(row: "Operation") -> dict[str, object]:
+    """The JSON object of an operation: kind, subject, status, step and times."""
+    return {
+        "id": row.id,
+        "kind": row.kind.value,
+        "subject": row.subject,
+        "status": row.status.value,
+        "step": row.step,
+        "outcome": row.outcome,
+        "created_at": timestamp(row.created_at),
+        "updated_at": timestamp(row.updated_at),
+    }
+
+
+def history(shown: "OperationHistory") -> dict[str, object]:
+    """An operation with its history; ``hint`` is the command that comes next."""
+    return {
+        **operation(shown.operation),
+        "intent": dict(shown.operation.intent),
+        "lease": _lease(shown.lease) if shown.lease else None,
+        "steps": [_step(step) for step in shown.steps],
+        "audit": [
+            {"at": timestamp(entry.at), "who": entry.who, "action": entry.action, "why": entry.why}
+            for entry in shown.audit
+        ],
+        "hint": shown.next or None,
+    }
+
+
+def unfinished(stopped: "Sequence[Operation]", at_work: int) -> dict[str, object]:
+    """Operations that have not ended: those that nobody works on, and how many others there are."""
+    return {"at_work": at_work, "stopped": [operation(row) for row in stopped]}
+
+
+def _lease(lease: "Lease") -> dict[str, object]:
+    return {"holder": lease.holder, "token": lease.token, "expires_at": timestamp(lease.expires_at)}
+
+
+def _step(step: "OperationStep") -> dict[str, object]:
+    return {
+        "at": timestamp(step.at),
+        "step": step.step,
+        "holder": step.holder or None,
+        "problem": step.problem or None,
+    }

@@ -1,0 +1,28 @@
+"""Shapes of figures over the last hour."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from hermesops.views.timestamps import timestamp
+
+if TYPE_CHECKING:
+    from hermesops.observability.telemetry.metrics.trends import Trends
+
+
+def trends(last_hour: "Trends") -> dict[str, object]:
+    """The points of each figure, oldest first; where a time has none, it is left out."""
+    from hermesops.observability.telemetry.metrics.trends import STEP_S
+
+    return {
+        "begin": timestamp(last_hour.begin),
+        "step_s": STEP_S,
+        "problem": last_hour.problem or None,
+        "points": {
+            figure.value: [
+                [timestamp(last_hour.begin + number * timedelta(seconds=STEP_S)), value]
+                for number, value in enumerate(values)
+                if value is not None
+            ]
+            for figure, values in last_hour.values.items()
+        },
+    }
