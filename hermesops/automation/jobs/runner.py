@@ -73,8 +73,8 @@ class Job:
     Attributes:
         every: Interval between checks whether it is due.
         due: Says from the rows what is due, a few words for each thing; empty when nothing is.
-        manual: Prepares a run for an operator, who may name what it is about; ``None`` where that is what workers do,
-            for all that is due.
+        manual: Prepares a run for an operator, who may name its subjects, and gives the reason for the audit; ``None``
+            where it is the run of workers, for all that is due.
         subjects: What an operator may name, in the plural; empty where it is done for all that is due.
         rest: From the begin of one turn to the next at least, where the rows do not say it.
         longest: How long one turn may take; then it is cut short, so that another may begin.
@@ -85,7 +85,7 @@ class Job:
     every: timedelta
     due: Callable[[], Sequence[str]]
     do: Callable[[], Awaitable[Report]]
-    manual: Callable[[Sequence[str]], ManualRun] | None = None
+    manual: Callable[[Sequence[str], str], ManualRun] | None = None
     subjects: str = ""
     rest: timedelta = timedelta()
     longest: timedelta = timedelta(hours=1)

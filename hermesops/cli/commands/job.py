@@ -75,7 +75,7 @@ def run(
 
     report = context.run_connected(container, work)
     result("job", shapes.run(name, report), [report.done] if report.done else [])
-    from hermesops.automation.jobs.service import failure
+    from hermesops.automation.jobs.reports import failure
 
     if problem := failure(name, report, subjects or ()):
         raise problem

@@ -102,7 +102,7 @@ async def _done(connected: Connected, *, rounds: int) -> None:
     """Decide, and do what was opened; until nothing waits, or so often."""
     registry = connected.container.registry
     for _ in range(rounds):
-        await connected.jobs.bill(everybody=True)
+        await connected.jobs.bill_everybody()
         unfinished = registry.operations.unfinished()
         room = asyncio.Semaphore(_AT_ONCE)
         await asyncio.gather(*(_run(connected, operation, room) for operation in unfinished))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hermesops.agents.instances.requests.expiry import Due
-from hermesops.automation.jobs.service import failure
+from hermesops.automation.jobs.reports import failure
 from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import Operation

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from hermesops.automation.jobs.reports import failure
 from hermesops.automation.jobs.runner import Job, Report
-from hermesops.automation.jobs.service import Jobs, failure
+from hermesops.automation.jobs.service import Jobs
 from hermesops.errors import PartlyDoneError, UsageError
 from hermesops.model.ids import CellName
 from hermesops.model.operation import JobRun, Lease
