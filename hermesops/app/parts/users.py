@@ -41,7 +41,7 @@ def billing_events(container: "Container") -> "BillingEvents":
 def stripe_door(container: "Container | UsersContainer") -> "StripeDoor | None":
     """Takes Stripe's events; ``None`` where there is no signing secret."""
     from hermesops.access.secrets.catalog import BILLING_SECRET
-    from hermesops.store.registry.repositories.billing import receive
+    from hermesops.store.registry.repositories.billing.events import receive
     from hermesops.users.billing.door import StripeDoor
 
     secrets = container.secrets

@@ -17,7 +17,8 @@ from hermesops.store.registry.maintenance.write_guard import WriteGuard, refuse_
 from hermesops.store.registry.meta import read_meta
 from hermesops.store.registry.repositories.backups import BackupRepository
 from hermesops.store.registry.repositories.base import WriteContext, insert_if_absent
-from hermesops.store.registry.repositories.billing import BillingRepository
+from hermesops.store.registry.repositories.billing.events import BillingRepository
+from hermesops.store.registry.repositories.billing.subscriptions import SubscriptionRepository
 from hermesops.store.registry.repositories.cells import CellRepository
 from hermesops.store.registry.repositories.credentials.certificates import CertificateRepository, RelayCallerRepository
 from hermesops.store.registry.repositories.credentials.connections import ConnectionRepository
@@ -89,6 +90,7 @@ class Registry:
         self.freezes = FreezeRepository(context)
         self.backups = BackupRepository(context)
         self.billing = BillingRepository(context)
+        self.subscriptions = SubscriptionRepository(context)
         self.certificates = CertificateRepository(context)
         self.connections = ConnectionRepository(context)
         self.model_tokens = ModelTokenRepository(context)

@@ -37,9 +37,8 @@ class BillingEvents:
 
     def others(self, event: BillingEvent) -> Sequence[BillingEvent]:
         """The other events of an event's user; empty where no event has named the user."""
-        billing = self.registry.billing
-        owner = billing.user_of(event.fact.subscription_id) if event.fact else None
-        return [other for other in billing.of_user(owner) if other.id != event.id] if owner else []
+        owner = self.registry.subscriptions.user_of(event.fact.subscription_id) if event.fact else None
+        return [other for other in self.registry.billing.of_user(owner) if other.id != event.id] if owner else []
 
     def count(self) -> Mapping[BillingState, int]:
         """Count all events in the registry by state."""

@@ -8,7 +8,7 @@ from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import Hint, RefusedError, require_reason
 from hermesops.model.billing.events import MOST_BYTES, MOST_SIGNATURE, BillingEvent, BillingState, Delivery
 from hermesops.store.registry import Registry
-from hermesops.store.registry.repositories.billing import Outcome
+from hermesops.store.registry.repositories.billing.events import Outcome
 from hermesops.users.billing.events import ReadEvent, Rules, read_event
 from hermesops.users.billing.settlement import PaidAgents
 
@@ -143,13 +143,12 @@ class Billing:
         """Whether an event names another user than the first one of its subscription."""
         if event.fact is None or event.fact.user_id is None:
             return False
-        return self.registry.billing.user_of(event.fact.subscription_id) != event.fact.user_id
+        return self.registry.subscriptions.user_of(event.fact.subscription_id) != event.fact.user_id
 
     async def _look(self, number: int) -> None:
         """Settle the subscriptions of an event's user."""
-        billing = self.registry.billing
-        fact = billing.get(number).fact
-        if fact is not None and (user_id := billing.user_of(fact.subscription_id)):
+        fact = self.registry.billing.get(number).fact
+        if fact is not None and (user_id := self.registry.subscriptions.user_of(fact.subscription_id)):
             await self.agents.settle(user_id)
 
     def _read_all(self) -> int:
@@ -188,7 +187,7 @@ class Billing:
         if fact is None:
             state = BillingState.SET_ASIDE if read.problem else BillingState.APPLIED
             return Outcome(state, read.problem or read.note, due_at=self.registry.now() + self.keep)
-        owner = self.registry.billing.user_of(fact.subscription_id)
+        owner = self.registry.subscriptions.user_of(fact.subscription_id)
         if owner is None and fact.user_id is None:
             return Outcome(BillingState.WAITING, _NOT_NAMED)
         if fact.user_id is not None and owner not in {None, fact.user_id}:

@@ -21,7 +21,7 @@ from hermesops.model.ids import UserId
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.store.operations.kinds import KINDS
 from hermesops.store.registry import Registry
-from hermesops.store.registry.repositories.billing import Outcome
+from hermesops.store.registry.repositories.billing.events import Outcome
 from hermesops.users.billing.current import StripeSubscriptions
 from hermesops.users.billing.decide import (
     Agent,
@@ -128,7 +128,7 @@ class PaidAgents:
     def _decide_by(self, user_id: UserId, facts: Sequence[BillingFact]) -> Decision:
         registry = self.registry
         instance = registry.instances.of_user(user_id)
-        paid_by = registry.billing.subscriptions_of(user_id)
+        paid_by = registry.subscriptions.of_user(user_id)
         mine = paid_by.pop(instance.id, "") if instance else ""
         return decide(
             subscriptions_of(user_id, facts),
@@ -158,7 +158,7 @@ class PaidAgents:
     def _bind(self, user_id: UserId, decision: Bind) -> None:
         instance = self.registry.instances.of_user(user_id)
         if instance is not None:
-            self.registry.billing.bind(instance.id, decision.subscription_id, why="it is paid by that one now")
+            self.registry.subscriptions.bind(instance.id, decision.subscription_id, why="it is paid by that one now")
 
     async def _outcome(self, user_id: UserId, decision: Decision, pending: Sequence[BillingEvent]) -> Outcome:
         match decision:

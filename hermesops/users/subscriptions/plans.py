@@ -32,7 +32,7 @@ class PlanStatements:
 
     def due(self) -> list[str]:
         """Users whose statement is older than an event about them; none where Stripe cannot be asked."""
-        users = self.registry.billing.outdated_statements()
+        users = self.registry.subscriptions.outdated_statements()
         return list(users) if users and self.at_stripe() is not None else []
 
     async def run(self) -> dict[str, str]:

@@ -97,18 +97,18 @@ class SeenSubscriptions:
 
     def compare(self, at_stripe: Sequence[BillingFact]) -> list[Difference]:
         """Those of these states that no event said."""
-        facts = self.registry.billing.facts_of([fact.subscription_id for fact in at_stripe])
+        facts = self.registry.subscriptions.facts_of([fact.subscription_id for fact in at_stripe])
         differences = (difference(_named(fact), facts.get(fact.subscription_id, ())) for fact in at_stripe)
         return [each for each in differences if each is not None]
 
     def owner(self, subscription_id: str) -> UserId | None:
         """Whom the first event of a subscription names; ``None`` where none names anybody."""
-        return self.registry.billing.user_of(subscription_id)
+        return self.registry.subscriptions.user_of(subscription_id)
 
     async def record(self, at_stripe: BillingFact) -> None:
         """Record one state if no event said it, and apply it. May be repeated."""
         for each in self.compare([at_stripe]):
-            self.registry.billing.add_seen(each.fact)
+            self.registry.subscriptions.add_seen(each.fact)
             if each.fact.user_id is not None:
                 await self.settle(each.fact.user_id)
 
@@ -180,7 +180,7 @@ class SubscriptionSweep:
         return facts, problems
 
     def _not_listed(self, listed: set[str]) -> list[str]:
-        paying = self.registry.billing.paying_subscriptions()
+        paying = self.registry.subscriptions.paying()
         return [
             f"instance {instance} is paid by {id_}, which Stripe does not list"
             for instance, id_ in sorted(paying.items())

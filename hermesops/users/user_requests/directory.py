@@ -53,5 +53,5 @@ class UserDirectory:
         requests = registry.user_requests.list(user_id=user_id, limit=_MOST)
         if not (known or subscriptions or requests):
             raise unknown_name("user", text)
-        paid_by = registry.billing.paying_subscriptions().get(instance.id, "") if instance else ""
+        paid_by = registry.subscriptions.paying().get(instance.id, "") if instance else ""
         return UserOverview(known or user, instance, paid_by, subscriptions, requests)

@@ -134,7 +134,7 @@ class PlanWorld:
 
     async def _admit(self, user: str, plan: Plan, *, subscription: str) -> tuple[object, object]:
         instance = placed(self.registry, user, plan)
-        self.registry.billing.bind(instance.id, subscription)
+        self.registry.subscriptions.bind(instance.id, subscription)
         intent = {"user": user, "plan": plan.value, "machine_name": instance.machine_name}
         subject = f"instance/{instance.id}"
         opened = self.registry.operations.open(OperationKind.PROVISION, subject, intent=intent, instance_id=instance.id)

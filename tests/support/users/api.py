@@ -41,7 +41,7 @@ from hermesops.model.connections.service import SERVICES
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.store.registry.database import Database
-from hermesops.store.registry.repositories.billing import receive
+from hermesops.store.registry.repositories.billing.events import receive
 from hermesops.store.registry.schema.role_grants import API as API_ROLE
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.approvals import TurnApprovals

@@ -68,7 +68,7 @@ class World:
         if self.problem:
             raise RefusedError(self.problem)
         made = placed(self.registry, user, plan)
-        self.registry.billing.bind(made.id, subscription)
+        self.registry.subscriptions.bind(made.id, subscription)
         subject = f"instance/{made.id}"
         intent = {"user": user, "plan": plan.value, "machine_name": made.machine_name}
         opened = self.registry.operations.open(OperationKind.PROVISION, subject, intent=intent, instance_id=made.id)
@@ -607,7 +607,7 @@ async def test_whatever_write_it_is_killed_at_the_next_worker_goes_on(tmp_path: 
         rows = {row.type: row for row in second.billing.list()}
         assert rows[CREATED].deliveries == 2
         assert {row.state for row in rows.values()} == {BillingState.WAITING, BillingState.APPLIED}
-        assert second.billing.subscriptions_of(UserId(USER)) == {second.instances.list()[0].id: "sub_1"}
+        assert second.subscriptions.of_user(UserId(USER)) == {second.instances.list()[0].id: "sub_1"}
         second.close()
     assert at > 8
 

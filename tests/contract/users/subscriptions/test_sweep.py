@@ -104,7 +104,7 @@ async def test_another_user_and_a_subscription_that_is_gone_are_only_named(world
     await world.sweep().run()
     world.stripe.books.subscription(bought)["metadata"] = {"user_id": OTHER}
     agent = placed(world.registry, "grace", Plan.LIGHT)
-    world.registry.billing.bind(agent.id, "sub_gone")
+    world.registry.subscriptions.bind(agent.id, "sub_gone")
     before = len(world.registry.operations.list())
     report = await world.sweep().run()
     assert report.differences == ()

@@ -22,7 +22,7 @@ from tests.support.crash.death import Death, KilledError, Mortal
 from tests.support.real.stores.registries import KEYS, TurnedClock, placed
 
 SETTINGS, SUBSCRIBE = RequestKind.SETTINGS, RequestKind.SUBSCRIBE
-WRITES = ("user_requests.decide", "billing.add_seen", "billing.decide", "billing.bind")
+WRITES = ("user_requests.decide", "subscriptions.add_seen", "billing.decide", "subscriptions.bind")
 
 
 @pytest.fixture

@@ -153,7 +153,7 @@ async def test_what_pays_for_a_new_agent_is_in_its_row(registry: Registry, poole
     placing = ProvisionAdmission(registry, preflight(registry, Vendor(), Purse(), POLICY), pool, POLICY)
     for subscription in ("sub_1", "sub_2"):
         instance, _ = await placing.admit("ada", Plan.LIGHT, subscription=subscription)
-        assert registry.billing.subscriptions_of(instance.user_id) == {instance.id: "sub_1"}, (
+        assert registry.subscriptions.of_user(instance.user_id) == {instance.id: "sub_1"}, (
             "an earlier one keeps its own"
         )
 

@@ -1,7 +1,6 @@
 """Rows of ``billing_events``: Stripe's events as received, and the facts parsed from them."""
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,12 +15,12 @@ from hermesops.model.billing.events import (
     BillingState,
     Delivery,
 )
-from hermesops.model.ids import InstanceId, OperationId, UserId, instance_subject
+from hermesops.model.ids import OperationId, UserId
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.registry.database import Database
-from hermesops.store.registry.repositories.base import Repository, insert_if_absent
-from hermesops.store.registry.schema.tables import LIVING, billing_events, hermes_instances, operations
-from hermesops.store.registry.schema.user_tables import user_plans
+from hermesops.store.registry.repositories.base import Repository
+from hermesops.store.registry.repositories.billing.rows import EVENTS, event_of, read_values
+from hermesops.store.registry.schema.tables import billing_events, operations
 
 _COLUMNS = billing_events.c
 _DETAIL = 500
@@ -38,12 +37,8 @@ _MOST_REFUSED_BODIES = 100
 _LOOKED_AT_SOON = timedelta(minutes=3)
 """Longer than an event waits that could not be applied, and shorter than any days of grace."""
 
-_SEEN = "it was read at Stripe, and no event had said it"
-
 _HAS_ENDED = (BillingState.APPLIED.value, BillingState.DISMISSED.value, BillingState.REFUSED.value)
 _WAITS = _COLUMNS.state == BillingState.WAITING.value
-_READ = tuple(column for column in _COLUMNS if column.name not in {"body", "signature"})
-_EVENTS = sa.select(*_READ, _COLUMNS.body.is_not(None).label("has_body"))
 
 
 @dataclass(frozen=True)
@@ -117,7 +112,7 @@ class BillingRepository(Repository):
                 again = {"deliveries": _COLUMNS.deliveries + 1}
                 connection.execute(billing_events.update().where(_COLUMNS.id == known).values(again))
                 return int(known)
-            values = {**_read_values(event_id, kind, fact), **self._outcome_values(connection, outcome)}
+            values = {**read_values(event_id, kind, fact), **self._outcome_values(connection, outcome)}
             if not keeps_body:
                 values |= {"body": None, "signature": None}
             connection.execute(billing_events.update().where(_COLUMNS.id == number).values(values))
@@ -172,21 +167,21 @@ class BillingRepository(Repository):
         return self._one_event(sa.or_(_COLUMNS.id == number, _COLUMNS.event_id == text), text)
 
     def _one_event(self, condition: sa.ColumnElement[bool], text: str) -> BillingEvent:
-        row = self._row(_EVENTS.where(condition))
+        row = self._row(EVENTS.where(condition))
         if row is None:
             raise unknown_name("billing event", text)
-        return _event(row)
+        return event_of(row)
 
     def list(
         self, *, states: Collection[BillingState] = (), user_id: UserId | None = None, limit: int = 1000
     ) -> tuple[BillingEvent, ...]:
         """Return events, newest first; those of a user include events of the user's subscriptions."""
-        query = _EVENTS.order_by(_COLUMNS.id.desc()).limit(limit)
+        query = EVENTS.order_by(_COLUMNS.id.desc()).limit(limit)
         if states:
             query = query.where(_COLUMNS.state.in_([state.value for state in states]))
         if user_id:
             query = query.where(_is_of(user_id))
-        return tuple(map(_event, self._rows(query)))
+        return tuple(map(event_of, self._rows(query)))
 
     def count(self) -> dict[BillingState, int]:
         """Return the number of events by state."""
@@ -217,19 +212,8 @@ class BillingRepository(Repository):
 
     def of_user(self, user_id: UserId) -> tuple[BillingEvent, ...]:
         """Every event that says something of the user's subscriptions, in the order in which they came."""
-        query = _EVENTS.where(_is_of(user_id), _COLUMNS.created_at.is_not(None))
-        return tuple(map(_event, self._rows(query.order_by(_COLUMNS.id))))
-
-    def user_of(self, subscription_id: str) -> UserId | None:
-        """Return the user that the first received event of a subscription names; ``None`` if no event names one."""
-        query = (
-            sa.select(_COLUMNS.user_id)
-            .where(_COLUMNS.subscription_id == subscription_id, _COLUMNS.user_id.is_not(None))
-            .order_by(_COLUMNS.id)
-            .limit(1)
-        )
-        row = self._row(query)
-        return UserId(row.user_id) if row else None
+        query = EVENTS.where(_is_of(user_id), _COLUMNS.created_at.is_not(None))
+        return tuple(map(event_of, self._rows(query.order_by(_COLUMNS.id))))
 
     def due_users(self, *, everybody: bool = False, limit: int = 1000) -> tuple[UserId, ...]:
         """Users with an event that is to be looked at now; of ``everybody``, with one that waits."""
@@ -249,55 +233,6 @@ class BillingRepository(Repository):
         now = self._database.now(connection)
         return sa.and_(_WAITS, sa.or_(_COLUMNS.due_at.is_(None), _COLUMNS.due_at <= now))
 
-    # As read at Stripe
-
-    def facts_of(self, subscription_ids: Collection[str]) -> Mapping[str, Sequence[BillingFact]]:
-        """What events said of these subscriptions, each in the order in which they came."""
-        is_it = sa.and_(_COLUMNS.subscription_id.in_(list(subscription_ids)), _COLUMNS.created_at.is_not(None))
-        facts: defaultdict[str, Any] = defaultdict(tuple)
-        for row in self._rows(_EVENTS.where(is_it).order_by(_COLUMNS.id)):
-            if (fact := _event(row).fact) is not None:
-                facts[fact.subscription_id] += (fact,)
-        return facts
-
-    def add_seen(self, fact: BillingFact) -> bool:
-        """Add the state of a subscription that no event said, to be applied as an event; whether it is new.
-
-        Args:
-            fact: Its ``event_id`` is ours, and the same for the same state read at the same time.
-        """
-        with self._database.writing() as connection:
-            now = self._database.now(connection)
-            values = {**_read_values(fact.event_id, fact.type, fact), "received_at": now, "detail": _SEEN}
-            values["state"] = BillingState.WAITING.value
-            if not insert_if_absent(connection, billing_events, values):
-                return False
-            after = {"subscription": fact.subscription_id, "status": fact.status, "prices": list(fact.prices)}
-            self._note(connection, "subscription_read", f"user/{fact.user_id}", after=after, why=_SEEN)
-        return True
-
-    def paying_subscriptions(self) -> dict[InstanceId, str]:
-        """The subscription that pays for each living instance that has one."""
-        column = hermes_instances.c.stripe_subscription_id
-        query = sa.select(hermes_instances.c.id, column).where(LIVING, column.is_not(None), column != "")
-        return {InstanceId(row.id): row.stripe_subscription_id for row in self._rows(query)}
-
-    def outdated_statements(self, *, limit: int = 500) -> tuple[UserId, ...]:
-        """Users of whose subscriptions an event has come since their statement was read."""
-        named = billing_events.alias("named")
-        newest = sa.func.max(_COLUMNS.received_at, type_=_COLUMNS.received_at.type)
-        same = billing_events.join(named, named.c.subscription_id == _COLUMNS.subscription_id)
-        query = (
-            sa.select(named.c.user_id)
-            .select_from(same.outerjoin(user_plans, user_plans.c.user_id == named.c.user_id))
-            .where(named.c.user_id.is_not(None), _COLUMNS.created_at.is_not(None))
-            .group_by(named.c.user_id, user_plans.c.read_at)
-            .having(sa.or_(user_plans.c.read_at.is_(None), newest >= user_plans.c.read_at))
-            .order_by(named.c.user_id)
-            .limit(limit)
-        )
-        return tuple(UserId(row.user_id) for row in self._rows(query))
-
     # Decided
 
     def decide(self, numbers: Collection[int], outcome: Outcome, *, subject: str) -> int:
@@ -310,7 +245,7 @@ class BillingRepository(Repository):
         """
         with self._database.writing() as connection:
             rows = connection.execute(
-                _EVENTS.where(_COLUMNS.id.in_(list(numbers)), _COLUMNS.state.not_in(_HAS_ENDED))
+                EVENTS.where(_COLUMNS.id.in_(list(numbers)), _COLUMNS.state.not_in(_HAS_ENDED))
                 .order_by(_COLUMNS.id)
                 .with_for_update()
             ).all()
@@ -328,7 +263,7 @@ class BillingRepository(Repository):
     def retry(self, number: int, *, why: str) -> None:
         """Retry an event that was not applied; parses it again if its received body is still stored."""
         with self._database.writing() as connection:
-            row = connection.execute(_EVENTS.where(_COLUMNS.id == number).with_for_update()).one()
+            row = connection.execute(EVENTS.where(_COLUMNS.id == number).with_for_update()).one()
             is_gone = row.state in _HAS_ENDED and not row.has_body and row.created_at is None
             if row.state == BillingState.APPLIED.value or is_gone:
                 return
@@ -347,7 +282,7 @@ class BillingRepository(Repository):
         """
         with self._database.writing() as connection:
             is_it = sa.and_(_COLUMNS.id.in_(list(numbers)), _COLUMNS.state == BillingState.SET_ASIDE.value)
-            rows = connection.execute(_EVENTS.where(is_it).order_by(_COLUMNS.id).with_for_update()).all()
+            rows = connection.execute(EVENTS.where(is_it).order_by(_COLUMNS.id).with_for_update()).all()
             forgotten_at = self._database.now(connection) + _BODY_STAYS
             for row in rows:
                 due_at = forgotten_at if row.created_at is None else None
@@ -395,28 +330,6 @@ class BillingRepository(Repository):
         ended = _COLUMNS.state.in_([*_HAS_ENDED, BillingState.SET_ASIDE.value])
         return sa.and_(ended, _COLUMNS.due_at <= self._database.now(connection))
 
-    # Instances
-
-    def bind(self, instance_id: InstanceId, subscription_id: str, *, why: str = "") -> None:
-        """Record by which subscription a living instance is paid for."""
-        is_it = sa.and_(hermes_instances.c.id == instance_id, LIVING)
-        column = hermes_instances.c.stripe_subscription_id
-        with self._database.writing() as connection:
-            row = connection.execute(sa.select(column).where(is_it).with_for_update()).one_or_none()
-            if row is None or row.stripe_subscription_id == subscription_id:
-                return
-            connection.execute(hermes_instances.update().where(is_it).values(stripe_subscription_id=subscription_id))
-            before, after = {"subscription": row.stripe_subscription_id}, {"subscription": subscription_id}
-            subject = instance_subject(instance_id)
-            self._note(connection, "subscription_bound", subject, before=before, after=after, why=why)
-
-    def subscriptions_of(self, user_id: UserId) -> dict[InstanceId, str]:
-        """The subscriptions that a user's instances are or were paid by; empty where by none."""
-        query = sa.select(hermes_instances.c.id, hermes_instances.c.stripe_subscription_id).where(
-            hermes_instances.c.user_id == user_id
-        )
-        return {InstanceId(row.id): row.stripe_subscription_id or "" for row in self._rows(query)}
-
     def _lock(self, connection: sa.Connection) -> None:
         """Two rows of one event must not be read at the same time."""
         if not self._database.is_sqlite:
@@ -448,45 +361,3 @@ def _is_of(user_id: UserId) -> sa.ColumnElement[bool]:
     named = billing_events.alias("named")
     theirs = sa.select(named.c.subscription_id).where(named.c.user_id == user_id)
     return _COLUMNS.subscription_id.in_(theirs)
-
-
-def _read_values(event_id: str, kind: str, fact: BillingFact | None) -> dict[str, Any]:
-    values_of_fact = {} if fact is None else vars(fact)
-    names = ("subscription_id", "user_id", "status", "created_at", "started_at", "pause")
-    values: dict[str, Any] = {
-        "event_id": event_id or None,
-        "type": kind or None,
-        **{name: values_of_fact.get(name) for name in names},
-    }
-    values["prices"] = list(fact.prices) if fact else None
-    return values
-
-
-def _event(row: sa.Row[Any]) -> BillingEvent:
-    fact = None
-    if row.created_at is not None and row.subscription_id:
-        fact = BillingFact(
-            row.event_id,
-            row.type,
-            row.subscription_id,
-            row.created_at,
-            UserId(row.user_id) if row.user_id else None,
-            tuple(row.prices or ()),
-            row.status or "",
-            row.started_at,
-            row.pause or "",
-        )
-    return BillingEvent(
-        id=row.id,
-        received_at=row.received_at,
-        state=BillingState(row.state),
-        event_id=row.event_id or "",
-        type=row.type or "",
-        fact=fact,
-        deliveries=row.deliveries,
-        detail=row.detail,
-        operation_id=OperationId(row.operation_id) if row.operation_id else None,
-        due_at=row.due_at,
-        decided_at=row.decided_at,
-        has_body=bool(row.has_body),
-    )

@@ -1,0 +1,1 @@
+"""Rows of billing: Stripe's events, and subscriptions."""
