@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import httpx
 
-from hermesops.automation.monitor.heartbeats import QUERY
+from hermesops.automation.monitor.metrics.heartbeats import QUERY
 from hermesops.base import waiting
 from hermesops.programs.ingest.remote_write import encode_labels, encode_sample, encode_series
 from tests.bench.figures import Board, report

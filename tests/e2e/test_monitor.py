@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.automation.monitor.heartbeats import METRIC, SAMPLED
+from hermesops.automation.monitor.metrics.heartbeats import METRIC, SAMPLED
 from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import FaultOrder

@@ -83,8 +83,8 @@ async def monitor(connected: "Connected", *, every_s: float, grace_s: float) -> 
         every_s: Seconds from the begin of one pass to the next.
         grace_s: Seconds for repairs under way to end after a stop was requested.
     """
-    from hermesops.automation.monitor.figures import PROVISIONS_S, FleetFigures
-    from hermesops.automation.monitor.platform_metrics import open_metrics
+    from hermesops.automation.monitor.metrics.figures import PROVISIONS_S, FleetFigures
+    from hermesops.automation.monitor.metrics.platform_metrics import open_metrics
     from hermesops.automation.monitor.ports import Ports
     from hermesops.automation.monitor.runner import Monitor
     from hermesops.automation.monitor.service import InstanceRepairs, VendorMachines, policy_of

@@ -10,8 +10,8 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from hermesops.automation.monitor.decide import FleetFacts, suspicion
-from hermesops.automation.monitor.heartbeats import Heartbeat
+from hermesops.automation.monitor.facts import FleetFacts, suspicion
+from hermesops.automation.monitor.metrics.heartbeats import Heartbeat
 from hermesops.automation.monitor.sources import Source, Sources
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.base.waiting import cancel

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hermesops.automation.monitor.figures import Figures
-from hermesops.automation.monitor.platform_metrics import PlatformMetrics
+from hermesops.automation.monitor.metrics.figures import Figures
+from hermesops.automation.monitor.metrics.platform_metrics import PlatformMetrics
 from hermesops.automation.monitor.service import InstanceRepairs, VendorMachines
 from hermesops.automation.monitor.service_manager import SystemdNotify
 from hermesops.model.fleet.overview import ExpectedFleet

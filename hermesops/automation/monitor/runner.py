@@ -6,40 +6,28 @@ instance is read from the registry each time, so that a monitor that is killed o
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import datetime
 
 import structlog
 
 from hermesops.automation.monitor.controls import Ways, ask_all, controls
-from hermesops.automation.monitor.decide import (
-    About,
-    Ask,
-    Continue,
-    FleetFacts,
-    InstanceFacts,
-    PastRepair,
-    Policy,
-    Repairing,
-    Verdict,
-    answered,
-    decide,
-    span,
-)
-from hermesops.automation.monitor.exposition import Exposition, Series, series
-from hermesops.automation.monitor.figures import Figures
-from hermesops.automation.monitor.heartbeats import QUERY, Heartbeat, parse
+from hermesops.automation.monitor.decide import About, Ask, Policy, Verdict, decide
+from hermesops.automation.monitor.facts import FleetFacts, InstanceFacts, PastRepair, answered
+from hermesops.automation.monitor.metrics.exposition import Series, series
+from hermesops.automation.monitor.metrics.figures import Figures
+from hermesops.automation.monitor.metrics.heartbeats import QUERY, Heartbeat, changed, latest, newer, parse, possible
+from hermesops.automation.monitor.metrics.monitor_metrics import MonitorMetrics, Tally, of_instances
 from hermesops.automation.monitor.ports import Ports
+from hermesops.automation.monitor.repairs import Conditions, RepairsUnderWay
 from hermesops.automation.monitor.service import REASON
 from hermesops.automation.monitor.sources import Source, Sources
-from hermesops.base import waiting
 from hermesops.base.fan_out import Limits
-from hermesops.errors import HermesError, RefusedError, UsageError
-from hermesops.model.fleet.health import HEARTBEAT_S, SILENT_S, Answers, GatewayHealth
+from hermesops.errors import HermesError
+from hermesops.model.fleet.health import SILENT_S, Answers
 from hermesops.model.fleet.overview import ExpectedFleet, ExpectedInstance
-from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.ids import InstanceId
 from hermesops.model.operation import MONITOR_SUBJECT, Lease, LeaseHeldError
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.operations.leases.keeper import LeaseKeeper
@@ -68,45 +56,9 @@ _WAYS_S = 60.0
 _WAYS_AGAIN_S = 15.0
 """The same after one in which a way failed."""
 
-_OUTDATED_S = SILENT_S
-"""Age of the answers of machines from which on no repair begins: the process stood still since it asked."""
-
-_CONTINUE_S = 60.0
-_FLAGS = (
-    "hermesops_break_glass_open",
-    "hermesops_cell_expected",
-    "hermesops_instance_busy",
-    "hermesops_instance_condition",
-    "hermesops_instance_expected",
-    "hermesops_instance_outdated",
-    "hermesops_monitor_leader",
-    "hermesops_monitor_stopped_acting",
-    "hermesops_rollout_halted",
-    "hermesops_rollout_state",
-)
-"""Series that are pushed as 0 once they do not hold any more."""
-
 _ASKING = Limits(at_once=24, slow_after_s=15.0, within_s=30.0)
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass
-class Tally:
-    """Counts of a monitor's actions since it began.
-
-    Attributes:
-        heartbeats: How many were recorded.
-        repairs: Ended ones, by action and outcome.
-        was_leader: Whether it acted at all.
-        follows: Holder of the lease, where another monitor leads.
-    """
-
-    passes: int = 0
-    heartbeats: int = 0
-    repairs: Counter[tuple[str, str]] = field(default_factory=Counter)
-    was_leader: bool = False
-    follows: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,19 +73,6 @@ class Pass:
     knows_heartbeats: bool
     verdict: Verdict
     sources: Mapping[Source, bool]
-
-
-@dataclass(frozen=True)
-class _Facts:
-    """Conditions under which a decision may be carried out.
-
-    Attributes:
-        lease: The lease under which it was decided.
-        observed_at: Time at which the machines were asked, by the registry's clock.
-    """
-
-    lease: Lease
-    observed_at: datetime
 
 
 class Monitor:
@@ -152,13 +91,12 @@ class Monitor:
         every_s: float = PASS_S,
         grace_s: float = 60.0,
     ) -> None:
-        self.tally = Tally()
+        self.tally = tally = Tally()
         self.last: Pass | None = None
         self._registry = ports.registry
         self._read_figures = ports.figures
         self._metrics = ports.metrics
         self._machines = ports.machines
-        self._repairs = ports.repairs
         self._notify = ports.notify
         self._policy = policy
         self._every_s = every_s
@@ -166,19 +104,16 @@ class Monitor:
         self._stopping = asyncio.Event()
         self._sources = Sources()
         self._ways = Ways(ports.machines.ask, self._sources)
-        self._exposition = Exposition(_FLAGS)
-        self._repairing: dict[str, asyncio.Task[None]] = {}
+        self._own_metrics = MonitorMetrics(ports.metrics, self._sources, tally)
+        self._repairs = RepairsUnderWay(ports.registry, ports.repairs, tally)
         self._asked: dict[InstanceId, tuple[float, bool]] = {}
-        self._continued: dict[OperationId, float] = {}
         self._told: dict[InstanceId, str] = {}
         self._stops: frozenset[str] = frozenset()
         self._due: dict[str, float] = {}
         self._figures = Figures()
         self._cost: Mapping[str, float] = {}
-        self._of_fleet: Mapping[Series, float] = {}
         self._passed_at: datetime | None = None
         self._took_s = 0.0
-        self._push_fails = False
 
     def stop(self) -> None:
         """Begin no other pass, and return from ``run`` when repairs under way have ended or their time is up."""
@@ -200,7 +135,7 @@ class Monitor:
                 if once:
                     break
                 await self._rest(self._every_s)
-            await waiting.finish(self._repairing.values(), float("inf") if once else self._grace_s)
+            await self._repairs.finish(float("inf") if once else self._grace_s)
         finally:
             self._notify("STOPPING=1")
         return self.tally
@@ -219,7 +154,7 @@ class Monitor:
                 _log.info("monitor_stands_by", leader=held.holder)
         except HermesError as error:
             self._sources.down(Source.REGISTRY, error.message)
-            await self._push(self._while_cut_off(0.0))
+            await self._own_metrics.push_cut_off(0.0, self._stops)
             if once:
                 raise
 
@@ -237,7 +172,7 @@ class Monitor:
                 await self._pass(lease, once=once)
             except HermesError as error:
                 self._sources.down(Source.REGISTRY, error.message)
-                await self._push(self._while_cut_off(loop.time() - began))
+                await self._own_metrics.push_cut_off(loop.time() - began, self._stops)
                 if once:
                     raise
             except Exception:
@@ -278,12 +213,12 @@ class Monitor:
             works = await self._ways.work(controls(facts, beats or {})) if is_any_silent else None
             verdict = decide(answered(facts, answers, asking_works=works), self._policy)
         self._log_changes(verdict)
-        self._carry_out(verdict, _Facts(lease, observed_at))
+        self._repairs.begin(verdict, Conditions(lease, observed_at))
         self.tally.passes += 1
         self.last = Pass(len(fleet.instances), facts.knows_heartbeats, verdict, self._sources.all())
         took_s = asyncio.get_running_loop().time() - began
-        self._of_fleet = {**self._of_instances(fleet), **self._figures.series, **await self._costs()}
-        await self._push({**self._own(took_s), series("hermesops_monitor_leader"): 1.0, **self._of_fleet})
+        of_fleet = {**of_instances(fleet, self._figures), **self._figures.series, **await self._costs()}
+        await self._own_metrics.push_pass(took_s, self._stops, of_fleet)
         self._took_s = asyncio.get_running_loop().time() - began
 
     def _forget_before_pause(self, now: datetime) -> None:
@@ -322,9 +257,9 @@ class Monitor:
             self._sources.down(Source.PROMETHEUS, error.message)
             return None
         self._sources.up(Source.PROMETHEUS)
-        await in_db_thread(self._registry.fleet.record_reported, _changed(fleet.instances, beats))
-        newer = _newer(fleet.instances, beats)
-        self.tally.heartbeats += await in_db_thread(self._registry.fleet.record_heartbeats, newer)
+        await in_db_thread(self._registry.fleet.record_reported, changed(fleet.instances, beats))
+        heartbeats = newer(fleet.instances, beats)
+        self.tally.heartbeats += await in_db_thread(self._registry.fleet.record_heartbeats, heartbeats)
         return beats
 
     def _facts(
@@ -337,8 +272,8 @@ class Monitor:
 
         def of(instance: ExpectedInstance) -> InstanceFacts:
             beat = beats.get(instance.id) or Heartbeat()
-            recorded = _possible(instance.last_heartbeat, now_s)
-            written, last = _latest(beat.written, recorded), _latest(beat.last, recorded)
+            recorded = possible(instance.last_heartbeat, now_s)
+            written, last = latest(beat.written, recorded), latest(beat.last, recorded)
             backup_at = backed_up.get(instance.id)
             return InstanceFacts(
                 instance.id,
@@ -404,112 +339,6 @@ class Monitor:
             _log.info("monitor_acts_again", reason=ended)
         self._stops = stops
 
-    def _carry_out(self, verdict: Verdict, facts: _Facts) -> None:
-        clock = asyncio.get_running_loop().time()
-        self._continued = {operation_id: at for operation_id, at in self._continued.items() if clock - at < _CONTINUE_S}
-        for decision in verdict.decisions:
-            if isinstance(decision, Continue) and decision.operation_id not in self._continued:
-                self._continued[decision.operation_id] = clock
-                self._begin(decision.operation_id, decision, facts)
-        for repair in verdict.repairs:
-            self._begin(repair.instance_id, repair, facts)
-
-    def _begin(self, key: str, repair: Repairing | Continue, facts: _Facts) -> None:
-        if key in self._repairing:
-            return
-        task = asyncio.create_task(self._repair(repair, facts))
-        self._repairing[key] = task
-        task.add_done_callback(lambda _: self._repairing.pop(key, None))
-
-    async def _outdated(self, facts: _Facts) -> str:
-        """Why nothing may be done about these facts any more; empty if it may.
-
-        This process may have stood still since it decided, and another monitor may have led meanwhile.
-        """
-        try:
-            if await in_db_thread(self._registry.leases.renew, [facts.lease]):
-                return "another monitor leads"
-            age_s = (await in_db_thread(self._registry.now) - facts.observed_at).total_seconds()
-        except HermesError as error:
-            return error.message
-        return f"the machines were asked {span(age_s)} ago" if age_s > _OUTDATED_S else ""
-
-    async def _repair(self, repair: Repairing | Continue, facts: _Facts) -> None:
-        action = type(repair).__name__.lower()
-        log = _log.bind(action=action, **vars(repair))
-        if outdated := await self._outdated(facts):
-            log.warning("repair_not_begun", problem=outdated)
-            return
-        log.warning("repair_begins")
-        try:
-            if isinstance(repair, Continue):
-                result = await self._repairs.resume(repair.operation_id)
-            else:
-                result = await self._repairs.run(repair)
-            outcome = "done"
-        except LeaseHeldError as held:
-            outcome, result = "unfinished", held.message
-        except (RefusedError, UsageError) as refused:
-            outcome, result = "failed", refused.message
-        except HermesError as error:
-            outcome, result = "unfinished", error.message
-        except Exception as error:
-            log.exception("repair_broke")
-            outcome, result = "failed", f"a bug: {type(error).__name__}: {error}"
-        self.tally.repairs[action, outcome] += 1
-        log.warning("repair_ends", outcome=outcome, said=result)
-
-    # What is told
-
-    async def _push(self, values: Mapping[Series, float]) -> None:
-        if self._metrics is None:
-            return
-        try:
-            await self._metrics.push(self._exposition.text(values, now_s=asyncio.get_running_loop().time()))
-        except HermesError as error:
-            if not self._push_fails:
-                _log.warning("metrics_are_not_taken", problem=error.message)
-            self._push_fails = True
-        else:
-            self._push_fails = False
-
-    def _while_cut_off(self, took_s: float) -> dict[Series, float]:
-        """Metrics without the registry: the fleet as last known, and no leader."""
-        return {**self._own(took_s), **self._of_fleet}
-
-    def _of_sources(self) -> dict[Series, float]:
-        return {
-            series("hermesops_monitor_source_up", service=source.value): float(answers)
-            for source, answers in self._sources.all().items()
-        }
-
-    def _own(self, took_s: float) -> dict[Series, float]:
-        actions = {
-            series("hermesops_monitor_actions_total", action=action, outcome=outcome): float(count)
-            for (action, outcome), count in self.tally.repairs.items()
-        }
-        stops = {series("hermesops_monitor_stopped_acting", reason=reason): 1.0 for reason in self._stops}
-        return {
-            series("hermesops_monitor_pass_seconds"): took_s,
-            series("hermesops_monitor_heartbeats_total"): float(self.tally.heartbeats),
-            **self._of_sources(),
-            **actions,
-            **stops,
-        }
-
-    def _of_instances(self, fleet: ExpectedFleet) -> dict[Series, float]:
-        now, values = fleet.now, dict[Series, float]()
-        for instance in fleet.instances:
-            values[series("hermesops_instance_expected", instance_id=instance.id, cell=instance.cell)] = 1.0
-            if instance.busy:
-                values[series("hermesops_instance_busy", instance_id=instance.id)] = 1.0
-            if backed_up_at := self._figures.backed_up_at.get(instance.id):
-                age_s = (now - backed_up_at).total_seconds()
-                values[series("hermesops_instance_backup_age_seconds", instance_id=instance.id)] = age_s
-        for cell, count in Counter(instance.cell for instance in fleet.instances).items():
-            values[series("hermesops_cell_expected", cell=cell)] = float(count)
-        return values
-
     async def _costs(self) -> dict[Series, float]:
         if self._metrics is not None and self._is_due("cost", _COST_S):
             with contextlib.suppress(HermesError):  # that the vendor is away is told by its source
@@ -525,39 +354,3 @@ class Monitor:
             return False
         self._due[what] = clock
         return True
-
-
-def _newer(
-    instances: tuple[ExpectedInstance, ...], beats: Mapping[InstanceId, Heartbeat]
-) -> dict[InstanceId, datetime]:
-    """The heartbeats to record: those of instances whose recorded one is at least one interval older."""
-    newer = {}
-    for instance in instances:
-        beat = beats.get(instance.id)
-        if beat is None or beat.written is None:
-            continue
-        recorded = instance.last_heartbeat.timestamp() if instance.last_heartbeat else 0.0
-        if beat.written - recorded >= HEARTBEAT_S:
-            newer[instance.id] = datetime.fromtimestamp(beat.written, UTC)
-    return newer
-
-
-def _changed(
-    instances: tuple[ExpectedInstance, ...], beats: Mapping[InstanceId, Heartbeat]
-) -> dict[InstanceId, GatewayHealth | None]:
-    """Gateways' states as machines report them, where they differ from the recorded ones."""
-    states = {
-        instance.id: (beats[instance.id].gateway, instance.reported_gateway)
-        for instance in instances
-        if instance.id in beats
-    }
-    return {instance_id: now for instance_id, (now, recorded) in states.items() if now is not recorded}
-
-
-def _possible(at: datetime | None, now_s: float) -> float | None:
-    """A recorded moment in seconds since 1970; ``None`` for none, or for one in the future."""
-    return None if at is None or at.timestamp() > now_s + HEARTBEAT_S else at.timestamp()
-
-
-def _latest(*moments: float | None) -> float | None:
-    return max((moment for moment in moments if moment is not None), default=None)

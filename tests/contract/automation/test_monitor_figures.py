@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from hermesops.automation.monitor.exposition import series
-from hermesops.automation.monitor.figures import FleetFigures
+from hermesops.automation.monitor.metrics.exposition import series
+from hermesops.automation.monitor.metrics.figures import FleetFigures
 from hermesops.automation.monitor.service import REASON
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.recovery.backup import Backup

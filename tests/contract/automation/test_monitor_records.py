@@ -1,7 +1,7 @@
 """What the monitor tells of provisions and of billing, from the registry of both databases."""
 
-from hermesops.automation.monitor.exposition import series
-from hermesops.automation.monitor.figures import FleetFigures
+from hermesops.automation.monitor.metrics.exposition import series
+from hermesops.automation.monitor.metrics.figures import FleetFigures
 from hermesops.automation.monitor.service import REASON
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import OperationId, instance_subject

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.automation.monitor import platform_metrics
-from hermesops.automation.monitor.heartbeats import METRIC, QUERY, SAMPLED, parse
-from hermesops.automation.monitor.platform_metrics import PlatformMetrics
+from hermesops.automation.monitor.metrics import platform_metrics
+from hermesops.automation.monitor.metrics.heartbeats import METRIC, QUERY, SAMPLED, parse
+from hermesops.automation.monitor.metrics.platform_metrics import PlatformMetrics
 from hermesops.errors import UnavailableError
 from hermesops.observability.telemetry.client import MonitoringClient
 from tests.support.real.monitoring import prometheus

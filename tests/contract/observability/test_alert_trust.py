@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import yaml
 
-from hermesops.automation.monitor.heartbeats import QUERY
+from hermesops.automation.monitor.metrics.heartbeats import QUERY
 from hermesops.programs.ingest.senders import _HOSTS_JOBS as HOSTS_JOBS
 from hermesops.programs.ingest.senders import IDENTITY, Identity
 from hermesops.programs.node.metrics import exposition

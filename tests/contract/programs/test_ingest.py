@@ -17,9 +17,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from hermesops.automation.monitor.exposition import Exposition, series
-from hermesops.automation.monitor.heartbeats import METRIC, QUERY, Heartbeat, parse
-from hermesops.automation.monitor.platform_metrics import PlatformMetrics
+from hermesops.automation.monitor.metrics.exposition import Exposition, series
+from hermesops.automation.monitor.metrics.heartbeats import METRIC, QUERY, Heartbeat, parse
+from hermesops.automation.monitor.metrics.platform_metrics import PlatformMetrics
 from hermesops.base import waiting
 from hermesops.model.ids import InstanceId
 from hermesops.observability.telemetry.client import MonitoringClient

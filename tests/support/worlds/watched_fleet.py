@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from hermesops.automation.monitor import runner
+from hermesops.automation.monitor import repairs, runner
 from hermesops.automation.monitor.decide import Actions, Policy, Repairing, Replace
-from hermesops.automation.monitor.figures import Figures
-from hermesops.automation.monitor.heartbeats import METRIC
-from hermesops.automation.monitor.platform_metrics import PlatformMetrics
+from hermesops.automation.monitor.metrics.figures import Figures
+from hermesops.automation.monitor.metrics.heartbeats import METRIC
+from hermesops.automation.monitor.metrics.platform_metrics import PlatformMetrics
 from hermesops.automation.monitor.ports import Ports
 from hermesops.automation.monitor.runner import Monitor
 from hermesops.automation.monitor.service import InstanceRepairs, VendorMachines
@@ -297,7 +297,7 @@ def without_threads(patch: pytest.MonkeyPatch) -> None:
     async def at_once(call: Callable[..., T], *args: Any, **options: Any) -> T:  # noqa: ANN401 - whatever it takes
         return call(*args, **options)
 
-    for module in (runner, lease_module):
+    for module in (runner, repairs, lease_module):
         patch.setattr(module, "in_db_thread", at_once)
 
     def monotonic() -> float:

@@ -16,20 +16,15 @@ from hermesops.automation.monitor.decide import (
     Alert,
     Ask,
     Continue,
-    FleetFacts,
-    InstanceFacts,
     LeaveAlone,
-    PastRepair,
     Policy,
     Reboot,
     Replace,
     Start,
     StopReason,
-    answered,
     decide,
-    span,
-    suspicion,
 )
+from hermesops.automation.monitor.facts import FleetFacts, InstanceFacts, PastRepair, answered, span, suspicion
 from hermesops.model.fleet.health import SILENT_S, Answer, Answers
 from hermesops.model.fleet.overview import GONE, RepairKind
 from hermesops.model.ids import CellName, InstanceId, OperationId

@@ -2,15 +2,8 @@
 
 from dataclasses import replace
 
-from hermesops.automation.monitor.decide import (
-    Actions,
-    FleetFacts,
-    InstanceFacts,
-    LeaveAlone,
-    PastRepair,
-    Policy,
-    decide,
-)
+from hermesops.automation.monitor.decide import Actions, LeaveAlone, Policy, decide
+from hermesops.automation.monitor.facts import FleetFacts, InstanceFacts, PastRepair
 from hermesops.model.fleet.health import Answer, Answers
 from hermesops.model.fleet.overview import RepairKind
 from hermesops.model.ids import CellName, InstanceId

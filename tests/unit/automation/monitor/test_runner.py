@@ -8,7 +8,8 @@ import pytest
 import structlog
 
 from hermesops.automation.monitor import runner
-from hermesops.automation.monitor.decide import Actions, FleetFacts, Policy, Reboot, Replace, Start, Verdict, decide
+from hermesops.automation.monitor.decide import Actions, Policy, Reboot, Replace, Start, Verdict, decide
+from hermesops.automation.monitor.facts import FleetFacts
 from hermesops.model.fleet.health import GatewayHealth
 from hermesops.model.fleet.overview import GONE
 from hermesops.model.operation import Lease, LeaseHeldError

@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.agents.health.prometheus import PlatformPrometheus, Prometheus
 from hermesops.agents.health.promql import DEFAULTS, LABEL
-from hermesops.automation.monitor.platform_metrics import PlatformMetrics
+from hermesops.automation.monitor.metrics.platform_metrics import PlatformMetrics
 from hermesops.errors import UnavailableError
 from hermesops.model.fleet.vitals import Vital
 from hermesops.model.ids import InstanceId

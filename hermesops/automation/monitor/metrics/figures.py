@@ -6,7 +6,7 @@ from datetime import datetime
 
 from hermesops.agents.health.fleet import fleet_health
 from hermesops.agents.rollout.plan.checks import outdated
-from hermesops.automation.monitor.exposition import Series, series
+from hermesops.automation.monitor.metrics.exposition import Series, series
 from hermesops.model.billing.events import BillingState
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.fleet.overview import ExpectedFleet

@@ -2,7 +2,7 @@
 
 import math
 
-from hermesops.automation.monitor.exposition import ENDED_S, Exposition, series
+from hermesops.automation.monitor.metrics.exposition import ENDED_S, Exposition, series
 
 
 def test_names_labels_and_values_are_written_out() -> None:

@@ -5,11 +5,13 @@ can send so much that this question takes too long. It vouches for the label ``i
 which are the machines'.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from hermesops.model.fleet.health import GatewayHealth
+from hermesops.model.fleet.health import HEARTBEAT_S, GatewayHealth
+from hermesops.model.fleet.overview import ExpectedInstance
 from hermesops.model.ids import InstanceId
 
 METRIC, SAMPLED = "hermes_platform_heartbeat_timestamp_seconds", "hermes_platform_heartbeat_sampled_timestamp_seconds"
@@ -87,3 +89,38 @@ def parse(samples: Iterable[Any], *, now_s: float) -> dict[InstanceId, Heartbeat
         instance_id: Heartbeat(written.get(instance_id), sampled.get(instance_id), gateways.get(instance_id))
         for instance_id in written.keys() | sampled.keys()
     }
+
+
+def newer(instances: tuple[ExpectedInstance, ...], beats: Mapping[InstanceId, Heartbeat]) -> dict[InstanceId, datetime]:
+    """The heartbeats to record: those of instances whose recorded one is at least one interval older."""
+    heartbeats = {}
+    for instance in instances:
+        beat = beats.get(instance.id)
+        if beat is None or beat.written is None:
+            continue
+        recorded = instance.last_heartbeat.timestamp() if instance.last_heartbeat else 0.0
+        if beat.written - recorded >= HEARTBEAT_S:
+            heartbeats[instance.id] = datetime.fromtimestamp(beat.written, UTC)
+    return heartbeats
+
+
+def changed(
+    instances: tuple[ExpectedInstance, ...], beats: Mapping[InstanceId, Heartbeat]
+) -> dict[InstanceId, GatewayHealth | None]:
+    """Gateways' states as machines report them, where they differ from the recorded ones."""
+    states = {
+        instance.id: (beats[instance.id].gateway, instance.reported_gateway)
+        for instance in instances
+        if instance.id in beats
+    }
+    return {instance_id: now for instance_id, (now, recorded) in states.items() if now is not recorded}
+
+
+def possible(at: datetime | None, now_s: float) -> float | None:
+    """A recorded moment in seconds since 1970; ``None`` for none, or for one in the future."""
+    return None if at is None or at.timestamp() > now_s + HEARTBEAT_S else at.timestamp()
+
+
+def latest(*moments: float | None) -> float | None:
+    """The latest of moments in seconds since 1970; ``None`` where there is none."""
+    return max((moment for moment in moments if moment is not None), default=None)

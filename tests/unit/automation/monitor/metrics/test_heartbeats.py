@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.automation.monitor.heartbeats import Heartbeat, parse
+from hermesops.automation.monitor.metrics.heartbeats import Heartbeat, parse
 from hermesops.model.fleet.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from tests.support.suite.cases import each_case
