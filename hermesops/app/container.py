@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.requests.mass_changes import MassChanges
     from hermesops.app.connected import Connected
     from hermesops.app.platform import PlatformParts
-    from hermesops.store.operations.kinds import ApprovedList
+    from hermesops.store.operations.kinds.agents import ApprovedList
     from hermesops.vendor.justavps import Client
 
 

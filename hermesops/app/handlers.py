@@ -21,16 +21,16 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.model.image import snapshot_name
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.store.operations.kinds import (
+from hermesops.store.operations.kinds.agents import (
     RelocateIntent,
     ResizeIntent,
     RestartIntent,
     ScheduleTerminationIntent,
     SuspendIntent,
     TerminateIntent,
-    backup_reason,
-    instance_of,
 )
+from hermesops.store.operations.kinds.copies import backup_reason
+from hermesops.store.operations.kinds.instance_intent import instance_of
 from hermesops.store.operations.runner import Handler
 from hermesops.store.registry import Registry
 

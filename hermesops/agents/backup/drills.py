@@ -18,7 +18,7 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.model.fleet.unassigned_machine import MachineRole, drill_subject, machine_subject
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
 from hermesops.settings.fields import Settings
-from hermesops.store.operations.kinds import DrillIntent
+from hermesops.store.operations.kinds.copies import DrillIntent
 from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.operations.runner import QUEUED
 from hermesops.store.registry import Registry

@@ -35,7 +35,8 @@ from hermesops.model.ids import instance_subject
 from hermesops.model.operation import Lease, Operation
 from hermesops.model.recovery.backup import Backup, Credential
 from hermesops.settings.environment import Environment
-from hermesops.store.operations.kinds import BackupIntent, RestoreIntent, instance_of
+from hermesops.store.operations.kinds.copies import BackupIntent, RestoreIntent
+from hermesops.store.operations.kinds.instance_intent import instance_of
 from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 

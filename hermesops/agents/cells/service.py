@@ -17,7 +17,7 @@ from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.stack import Preview, UpResult
 from hermesops.settings.environment import Environment
-from hermesops.store.operations.kinds import StackUpIntent
+from hermesops.store.operations.kinds.fleet import StackUpIntent
 from hermesops.store.operations.runner import QUEUED, Handler, Operations, abandon
 from hermesops.store.registry import Registry
 

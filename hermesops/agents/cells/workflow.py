@@ -10,7 +10,7 @@ from hermesops.agents.cells.changes.guard import NO_OVERRIDES, Overrides
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import Done
 from hermesops.model.stack import ChangeKind, UpResult
-from hermesops.store.operations.kinds import StackUpIntent
+from hermesops.store.operations.kinds.fleet import StackUpIntent
 
 
 def subject_of(cell: CellName) -> str:

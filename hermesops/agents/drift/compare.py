@@ -39,7 +39,7 @@ from hermesops.model.ids import (
 )
 from hermesops.model.image import owner_of
 from hermesops.model.operation import OperationKind
-from hermesops.store.operations.kinds import KINDS
+from hermesops.store.operations.kinds.table import KINDS
 from hermesops.vendor.justavps.wire import Machine, MachineStatus
 from hermesops.wire.foreign_text import one_line, quoted
 

@@ -8,7 +8,7 @@ from hermesops.errors import BrokenInvariantError, Hint, Parameter, RefusedError
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import environment_in_name
 from hermesops.model.operation import Operation
-from hermesops.store.operations.kinds import KINDS, STOPS_GATEWAY
+from hermesops.store.operations.kinds.table import KINDS, STOPS_GATEWAY
 from hermesops.vendor.justavps.wire import MachineStatus
 from hermesops.wire.foreign_text import one_line
 

@@ -25,7 +25,7 @@ from hermesops.model.ids import CellName, ImageId, MachineId
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.settings.fields import Settings
-from hermesops.store.operations.kinds import PoolFillIntent
+from hermesops.store.operations.kinds.fleet import PoolFillIntent
 from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.operations.outcomes import End, Outcome, outcome_of
 from hermesops.store.operations.runner import QUEUED

@@ -34,7 +34,7 @@ from hermesops.model.rollout.spec import Action
 from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.settings.environment import Environment
 from hermesops.store.operations.db_thread import in_db_thread
-from hermesops.store.operations.kinds import RolloutIntent
+from hermesops.store.operations.kinds.fleet import RolloutIntent
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry
 

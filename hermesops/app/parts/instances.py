@@ -139,7 +139,7 @@ def provision_policy(container: "Container") -> "Policy":
 def instance_requests(connected: "Connected") -> "InstanceRequests":
     """Opens operations that change an instance's state, size or machine."""
     from hermesops.agents.instances.requests.changes import InstanceRequests, Policy
-    from hermesops.store.operations.kinds import Keep
+    from hermesops.store.operations.kinds.agents import Keep
 
     container, client = connected.container, connected.instance_client
     settings = container.env.settings

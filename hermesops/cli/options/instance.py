@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hermesops.app.connected import Connected
     from hermesops.model.fleet.instance import Instance
     from hermesops.model.operation import Operation
-    from hermesops.store.operations.kinds import ApprovedList
+    from hermesops.store.operations.kinds.agents import ApprovedList
     from hermesops.store.operations.runner import Operations
 
     Begin = Callable[[Connected], Awaitable[Operation]]
@@ -70,7 +70,7 @@ def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedLis
         return None
     if listed is None or approved_by is None:
         raise UsageError("--from LIST and --approved-by APPROVAL go together")
-    from hermesops.store.operations.kinds import ApprovedList
+    from hermesops.store.operations.kinds.agents import ApprovedList
 
     return ApprovedList(read_saved(listed), read_saved(approved_by))
 

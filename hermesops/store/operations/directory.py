@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hermesops.errors import Hint
 from hermesops.model.access.audit import AuditEntry
 from hermesops.model.operation import Lease, Operation, OperationStatus, OperationStep
-from hermesops.store.operations.kinds import abandon_note
+from hermesops.store.operations.kinds.table import abandon_note
 from hermesops.store.registry import Registry
 
 _ENTRIES = 100

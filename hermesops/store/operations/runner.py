@@ -8,7 +8,7 @@ from hermesops.base import waiting
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UsageError
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.store.operations.intent import AbandonNote
-from hermesops.store.operations.kinds import abandon_note
+from hermesops.store.operations.kinds.table import abandon_note
 from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.operations.reconcile import Reconciler, drive, never
 from hermesops.store.registry import Registry

@@ -19,7 +19,7 @@ from hermesops.model.billing.events import BillingEvent, BillingFact, BillingSta
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import UserId
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.store.operations.kinds import KINDS
+from hermesops.store.operations.kinds.table import KINDS
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.billing.events import Outcome
 from hermesops.users.billing.current import StripeSubscriptions

@@ -34,7 +34,7 @@ def change_preview(preview: "ChangePreview") -> dict[str, object]:
 
 def changed_settings(preview: "ChangePreview") -> "Sequence[str]":
     """Names of the settings that the change writes."""
-    from hermesops.store.operations.kinds import ConfigureIntent
+    from hermesops.store.operations.kinds.agents import ConfigureIntent
 
     is_of_settings = preview.operation.kind is ConfigureIntent.kind
     return ConfigureIntent.of(preview.operation).changed if is_of_settings else ()

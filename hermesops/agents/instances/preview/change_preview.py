@@ -20,11 +20,8 @@ from hermesops.model.ids import CellName
 from hermesops.model.operation import Done, Operation, OperationStep, Refused
 from hermesops.model.recovery.backup import Backup
 from hermesops.store.operations.intent import Intent
-from hermesops.store.operations.kinds import (
-    RelocateIntent,
-    RestoreIntent,
-    TerminateIntent,
-)
+from hermesops.store.operations.kinds.agents import RelocateIntent, TerminateIntent
+from hermesops.store.operations.kinds.copies import RestoreIntent
 
 _MOST_STEPS = 60
 """Steps after which a preview gives up; no workflow has half as many."""

@@ -33,7 +33,7 @@ from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.recovery.state import State
 from hermesops.store.operations.intent import Intent
-from hermesops.store.operations.kinds import RelocateIntent, ResizeIntent, ScheduleTerminationIntent
+from hermesops.store.operations.kinds.agents import RelocateIntent, ResizeIntent, ScheduleTerminationIntent
 from hermesops.vendor.justavps.wire import MachineStatus
 
 NEW_MACHINE = MachineName("NEW")

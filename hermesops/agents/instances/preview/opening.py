@@ -9,7 +9,8 @@ from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import OperationId, instance_subject
 from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
-from hermesops.store.operations.kinds import ConfigureIntent, InstanceIntent
+from hermesops.store.operations.kinds.agents import ConfigureIntent
+from hermesops.store.operations.kinds.instance_intent import InstanceIntent
 from hermesops.store.operations.leases.holder import is_gone
 from hermesops.store.operations.leases.under_way import held_by
 from hermesops.store.registry import Registry

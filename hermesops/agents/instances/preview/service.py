@@ -32,7 +32,8 @@ from hermesops.model.ids import CellName, ImageId, InstanceId
 from hermesops.model.operation import Done, Lease, Operation, OperationKind, OperationStatus, OperationStep, Refused
 from hermesops.model.plan import Plan
 from hermesops.store.operations.intent import Intent
-from hermesops.store.operations.kinds import KINDS, ConfigureIntent, ProvisionIntent, RelocateIntent
+from hermesops.store.operations.kinds.agents import ConfigureIntent, ProvisionIntent, RelocateIntent
+from hermesops.store.operations.kinds.table import KINDS
 from hermesops.store.operations.runner import Handler
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client

@@ -26,10 +26,9 @@ from hermesops.model.fleet.unassigned_machine import MachineRole
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import GB, Plan
-from hermesops.store.operations.kinds import (
+from hermesops.store.operations.kinds.agents import (
     ApprovedList,
     ConfigureIntent,
-    InstanceIntent,
     Keep,
     PlanSize,
     RebootIntent,
@@ -41,6 +40,7 @@ from hermesops.store.operations.kinds import (
     SuspendIntent,
     TerminateIntent,
 )
+from hermesops.store.operations.kinds.instance_intent import InstanceIntent
 from hermesops.store.registry import Registry
 
 

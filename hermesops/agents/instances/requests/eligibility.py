@@ -6,7 +6,8 @@ from collections.abc import Set as AbstractSet
 from hermesops.agents.instances import refusals
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind
-from hermesops.store.operations.kinds import STOPS_GATEWAY, BlockedBy, InstanceIntent
+from hermesops.store.operations.kinds.instance_intent import BlockedBy, InstanceIntent
+from hermesops.store.operations.kinds.table import STOPS_GATEWAY
 
 
 def refuse_ineligible(

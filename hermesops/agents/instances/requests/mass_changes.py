@@ -25,7 +25,7 @@ from hermesops.errors import HermesError, RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.settings.environment import Environment
-from hermesops.store.operations.kinds import ApprovedList
+from hermesops.store.operations.kinds.agents import ApprovedList
 from hermesops.store.registry import Registry
 
 

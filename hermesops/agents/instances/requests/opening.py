@@ -15,7 +15,8 @@ from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import instance_subject
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.store.operations.kinds import ConfigureIntent, InstanceIntent
+from hermesops.store.operations.kinds.agents import ConfigureIntent
+from hermesops.store.operations.kinds.instance_intent import InstanceIntent
 from hermesops.store.registry import Registry
 
 DoneT = TypeVar("DoneT")

@@ -20,7 +20,7 @@ from hermesops.model.ids import instance_subject
 from hermesops.model.image import Image
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.store.operations.kinds import ProvisionIntent
+from hermesops.store.operations.kinds.agents import ProvisionIntent
 from hermesops.store.registry import Registry
 
 

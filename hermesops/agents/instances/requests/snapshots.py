@@ -11,7 +11,7 @@ from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.image import owner_of
 from hermesops.model.operation import Operation
 from hermesops.model.unknown_name import find_by_id
-from hermesops.store.operations.kinds import SnapshotIntent
+from hermesops.store.operations.kinds.copies import SnapshotIntent
 from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client

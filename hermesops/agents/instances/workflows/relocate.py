@@ -36,7 +36,7 @@ from hermesops.model.operation import Done, Refused
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.recovery.state import State
 from hermesops.model.rollout.release import ReleaseId
-from hermesops.store.operations.kinds import RelocateIntent
+from hermesops.store.operations.kinds.agents import RelocateIntent
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
 

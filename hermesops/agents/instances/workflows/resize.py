@@ -20,7 +20,7 @@ from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.recovery.state import State
-from hermesops.store.operations.kinds import PlanSize
+from hermesops.store.operations.kinds.agents import PlanSize
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
 

@@ -18,7 +18,7 @@ from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Done, Refused
 from hermesops.model.recovery.backup import Backup
-from hermesops.store.operations.kinds import Keep
+from hermesops.store.operations.kinds.agents import Keep
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
 

@@ -26,7 +26,8 @@ from hermesops.model.rollout.records import GateResult, ReleaseStatus, Target
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.rollout.spec import Spec
 from hermesops.store.operations.db_thread import in_db_thread
-from hermesops.store.operations.kinds import KINDS, RelocateIntent
+from hermesops.store.operations.kinds.agents import RelocateIntent
+from hermesops.store.operations.kinds.table import KINDS
 from hermesops.store.operations.runner import abandon
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import understood

@@ -32,7 +32,7 @@ def suspend(
     wait: Wait = "",
 ) -> None:
     """Suspend an agent: turns end, its state is backed up, its machine is switched off or given back."""
-    from hermesops.store.operations.kinds import Keep
+    from hermesops.store.operations.kinds.agents import Keep
 
     reason = why(reason, dry_run=dry_run)
     chosen = one_of(Keep, keep, "--machine") if keep else None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from hermesops.errors import HermesError, Hint
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import LeaseHeldError, Operation
-from hermesops.store.operations.kinds import KINDS
+from hermesops.store.operations.kinds.table import KINDS
 from hermesops.store.registry import Registry
 
 _PROCESS = re.compile(r"(?P<host>[^:]+):(?P<pid>[0-9]{1,9}):.+")

@@ -15,7 +15,7 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import instance_subject
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.settings.environment import Environment
-from hermesops.store.operations.kinds import ApprovedList
+from hermesops.store.operations.kinds.agents import ApprovedList
 from hermesops.store.registry import Registry
 from tests.support.real.stores.registries import TurnedClock, placed
 

@@ -14,7 +14,7 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, instan
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.rollout.records import ReleaseStatus, Target
-from hermesops.store.operations.kinds import RelocateIntent, RestartIntent
+from hermesops.store.operations.kinds.agents import RelocateIntent, RestartIntent
 from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import Completed

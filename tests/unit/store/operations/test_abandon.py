@@ -9,7 +9,7 @@ import pytest
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.store.operations.kinds import abandon_note
+from hermesops.store.operations.kinds.table import abandon_note
 from hermesops.store.operations.runner import abandon
 from tests.support.fakes.registry import FakeRegistry
 from tests.support.suite.cases import each_case

@@ -14,30 +14,25 @@ from hermesops.model.plan import Plan
 from hermesops.model.rollout.records import RolloutId
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.operations.intent import Intent
-from hermesops.store.operations.kinds import (
-    KINDS,
+from hermesops.store.operations.kinds.agents import (
     ApprovedList,
-    BackupIntent,
     ConfigureIntent,
-    DrillIntent,
-    InstanceIntent,
     Keep,
     PlanSize,
-    PoolFillIntent,
     ProvisionIntent,
     RebootIntent,
     RelocateIntent,
     ResizeIntent,
     RestartIntent,
-    RestoreIntent,
     ResumeIntent,
-    RolloutIntent,
     ScheduleTerminationIntent,
-    SnapshotIntent,
-    StackUpIntent,
     SuspendIntent,
     TerminateIntent,
 )
+from hermesops.store.operations.kinds.copies import BackupIntent, DrillIntent, RestoreIntent, SnapshotIntent
+from hermesops.store.operations.kinds.fleet import PoolFillIntent, RolloutIntent, StackUpIntent
+from hermesops.store.operations.kinds.instance_intent import InstanceIntent
+from hermesops.store.operations.kinds.table import KINDS
 from tests.support.suite.cases import each_case
 
 AT = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)

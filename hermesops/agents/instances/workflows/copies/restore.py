@@ -22,7 +22,7 @@ from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Done, Refused
 from hermesops.model.recovery.backup import BEFORE_RESTORE, Backup
 from hermesops.model.recovery.state import State
-from hermesops.store.operations.kinds import RestoreIntent
+from hermesops.store.operations.kinds.copies import RestoreIntent
 from hermesops.store.registry import Registry
 
 

@@ -25,7 +25,7 @@ from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMach
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.operation import Done, Operation, Refused
 from hermesops.model.recovery.backup import Backup
-from hermesops.store.operations.kinds import DrillIntent
+from hermesops.store.operations.kinds.copies import DrillIntent
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
 

@@ -6,7 +6,7 @@ from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.fleet.overview import MachineObservation, RepairKind
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.store.operations.kinds import RebootIntent, RelocateIntent
+from hermesops.store.operations.kinds.agents import RebootIntent, RelocateIntent
 from hermesops.store.registry import Registry
 from tests.support.real.stores.registries import TurnedClock, placed
 

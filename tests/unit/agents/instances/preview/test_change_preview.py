@@ -25,7 +25,8 @@ from hermesops.model.ids import CellName, MachineId, OperationId, instance_subje
 from hermesops.model.operation import Operation, OperationKind, OperationStatus, OperationStep
 from hermesops.model.recovery.backup import Backup
 from hermesops.store.operations.intent import Intent
-from hermesops.store.operations.kinds import RestoreIntent, TerminateIntent
+from hermesops.store.operations.kinds.agents import TerminateIntent
+from hermesops.store.operations.kinds.copies import RestoreIntent
 from hermesops.vendor.justavps.wire import MachineStatus
 from hermesops.views.agents.change_previews import change_preview as change_preview_shape
 from tests.support.fakes.instances import ADA

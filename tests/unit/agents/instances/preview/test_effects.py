@@ -23,7 +23,7 @@ from hermesops.model.fleet.health import Answer, Answers, GatewayHealth, NodeSta
 from hermesops.model.ids import CellName, MachineId, OperationId
 from hermesops.model.plan import Plan
 from hermesops.store.operations.intent import Intent
-from hermesops.store.operations.kinds import (
+from hermesops.store.operations.kinds.agents import (
     Keep,
     PlanSize,
     RebootIntent,

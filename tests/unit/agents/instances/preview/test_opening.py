@@ -17,7 +17,7 @@ from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import ImageId, instance_subject
 from hermesops.model.operation import LeaseHeldError, Operation
 from hermesops.model.plan import Plan
-from hermesops.store.operations.kinds import Keep
+from hermesops.store.operations.kinds.agents import Keep
 from hermesops.store.operations.leases.keeper import LeaseKeeper
 from tests.support.real.stores.registries import placed, registry_at
 from tests.unit.agents.instances.requests.test_instance_requests import Surroundings, backup

@@ -14,7 +14,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.store.operations.kinds import TerminateIntent
+from hermesops.store.operations.kinds.agents import TerminateIntent
 from tests.support.fakes.instances import ADA, MACHINE
 from tests.support.fakes.registry import FakeRegistry
 

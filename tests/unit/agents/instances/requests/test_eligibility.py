@@ -10,7 +10,9 @@ from hermesops.errors import RefusedError
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.store.operations.kinds import KINDS, STOPS_GATEWAY, InstanceIntent, RelocateIntent
+from hermesops.store.operations.kinds.agents import RelocateIntent
+from hermesops.store.operations.kinds.instance_intent import InstanceIntent
+from hermesops.store.operations.kinds.table import KINDS, STOPS_GATEWAY
 from tests.support.fakes.instances import ADA
 from tests.support.suite.cases import each_case
 

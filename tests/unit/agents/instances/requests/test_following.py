@@ -11,16 +11,16 @@ from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.errors import RefusedError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.store.operations.kinds import (
-    BackupIntent,
+from hermesops.store.operations.kinds.agents import (
     ConfigureIntent,
-    InstanceIntent,
     Keep,
     RestartIntent,
     ResumeIntent,
     SuspendIntent,
     TerminateIntent,
 )
+from hermesops.store.operations.kinds.copies import BackupIntent
+from hermesops.store.operations.kinds.instance_intent import InstanceIntent
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import part
 

@@ -22,7 +22,7 @@ from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, instan
 from hermesops.model.operation import LeaseHeldError, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.recovery.backup import Backup
-from hermesops.store.operations.kinds import Keep
+from hermesops.store.operations.kinds.agents import Keep
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
 from hermesops.wire.protocol import GB

@@ -16,7 +16,7 @@ from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import CellName, MachineId
 from hermesops.model.plan import Plan
 from hermesops.model.recovery.backup import Backup
-from hermesops.store.operations.kinds import Keep, RelocateIntent
+from hermesops.store.operations.kinds.agents import Keep, RelocateIntent
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk
 from tests.support.fakes.instances import ADA, READY

@@ -8,7 +8,7 @@ from hermesops.agents.instances.workflows.resize import Resize
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError
 from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
-from hermesops.store.operations.kinds import PlanSize
+from hermesops.store.operations.kinds.agents import PlanSize
 from tests.support.crash.workflow_walk import walk
 from tests.support.suite.cases import each_case
 from tests.support.worlds.one_user import MEMORY, SIZES, SmallCells, SmallWorld

@@ -9,7 +9,7 @@ from hermesops.agents.instances.workflows.resume import Resume
 from hermesops.agents.instances.workflows.schedule_termination import ScheduleTermination
 from hermesops.agents.instances.workflows.suspend import Suspend
 from hermesops.model.fleet.instance import InstanceStatus
-from hermesops.store.operations.kinds import Keep
+from hermesops.store.operations.kinds.agents import Keep
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk
 from tests.support.suite.cases import each_case

@@ -12,7 +12,7 @@ from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import MachineId
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.recovery.state import Part, State
-from hermesops.store.operations.kinds import Keep
+from hermesops.store.operations.kinds.agents import Keep
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk
 from tests.support.suite.cases import each_case

@@ -14,7 +14,7 @@ from hermesops.agents.instances.workflows.terminate import (
 )
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.operation import Done
-from hermesops.store.operations.kinds import Keep
+from hermesops.store.operations.kinds.agents import Keep
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk
 from tests.support.fakes.instances import ADA, MACHINE, READY

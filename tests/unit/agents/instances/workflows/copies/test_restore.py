@@ -11,7 +11,7 @@ from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.recovery.state import Part, State
-from hermesops.store.operations.kinds import RestoreIntent
+from hermesops.store.operations.kinds.copies import RestoreIntent
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk
 from tests.support.suite.cases import each_case

@@ -22,7 +22,7 @@ from hermesops.model.operation import (
 )
 from hermesops.model.plan import Plan
 from hermesops.model.recovery.backup import Backup
-from hermesops.store.operations.kinds import DrillIntent
+from hermesops.store.operations.kinds.copies import DrillIntent
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.instances import ADA
