@@ -16,7 +16,8 @@ from hermesops.machines.release.sqlite import version_of
 from hermesops.machines.verify.checks.agent import AGENT_PROMISES
 from hermesops.machines.verify.checks.promise import Expected
 from hermesops.machines.verify.verification import verify
-from hermesops.observability.runbook.faults import OnMachine, fault
+from hermesops.observability.runbook.fault import OnMachine
+from hermesops.observability.runbook.faults import fault
 from hermesops.wire.protocol import PROGRAM
 from tests.support.images.builds import Made
 from tests.support.real.machines.agents import Agent, living_agent

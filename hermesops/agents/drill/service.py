@@ -13,7 +13,8 @@ from hermesops.model.fleet.user import DRILLS
 from hermesops.model.plan import Plan
 from hermesops.observability.runbook import drill
 from hermesops.observability.runbook.document import load
-from hermesops.observability.runbook.faults import FAULTS, Action, AtVendor, ByCommand, Fault, OnMachine, fault
+from hermesops.observability.runbook.fault import Action, AtVendor, ByCommand, Fault, OnMachine
+from hermesops.observability.runbook.faults import FAULTS, fault
 from hermesops.observability.runbook.reading import is_reading
 from hermesops.observability.runbook.run import unseen
 from hermesops.observability.runbook.service import values_of

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hermesops.errors import UnavailableError
     from hermesops.model.fleet.instance import Instance
     from hermesops.observability.runbook.command import Ended
-    from hermesops.observability.runbook.faults import AtVendor, Fault
+    from hermesops.observability.runbook.fault import AtVendor, Fault
     from hermesops.observability.runbook.service import RunbookRecords
 
 

@@ -14,7 +14,7 @@ from hermesops.views.agents import backups as backup_shapes
 if TYPE_CHECKING:
     from hermesops.agents.drill.service import LastDrill
     from hermesops.observability.runbook.drill import Drilled
-    from hermesops.observability.runbook.faults import Fault
+    from hermesops.observability.runbook.fault import Fault
 
 _RUN = "run"
 

@@ -16,8 +16,9 @@ from hermesops.machines.image.definition import AgentPins
 from hermesops.machines.image.packages import agent_files
 from hermesops.machines.image.packages.download import Pip
 from hermesops.machines.release import OF_IMAGE, Releases
-from hermesops.machines.release.builder.build import Builder, BuildRequest, Built, Rebuilder
+from hermesops.machines.release.builder.build import Builder, BuildRequest, Built
 from hermesops.machines.release.builder.parts import Parts, Unit
+from hermesops.machines.release.builder.rebuild import Rebuilder
 from hermesops.machines.release.builder.sqlite import SqliteBuilder
 from hermesops.machines.release.signing import ReleaseKey
 from hermesops.model.rollout.release import ReleaseId, release_subject

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from hermesops.errors import HaltedError, Hint
 from hermesops.observability.runbook.document import Kind, Runbook, Step
-from hermesops.observability.runbook.faults import Action, Fault, Sign
+from hermesops.observability.runbook.fault import Action, Fault, Sign
 from hermesops.observability.runbook.matching import shows
 from hermesops.observability.runbook.run import Execute, Outcome, RunbookRun, unseen
 

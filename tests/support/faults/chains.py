@@ -15,7 +15,8 @@ from rich.table import Table
 
 from hermesops.base.waiting import Pending, WaitExpiredError, cancel, pause, until
 from hermesops.errors import HermesError, fill
-from hermesops.observability.runbook.faults import FAULTS, Action, AtVendor, ByCommand, Fault, OnMachine
+from hermesops.observability.runbook.fault import Action, AtVendor, ByCommand, Fault, OnMachine
+from hermesops.observability.runbook.faults import FAULTS
 from tests.support.faults.watched import REASON, USERS, About, Firing, WatchedFleet
 from tests.support.vendor.outside_changes import delete_behind_its_back, stop_behind_its_back
 

@@ -22,7 +22,6 @@ from hermesops.errors import AlreadySoError, Hint, Parameter, RefusedError, Usag
 from hermesops.model.access.masking import changed, outline
 from hermesops.model.fleet.cell import Placement
 from hermesops.model.fleet.instance import Instance, InstanceStatus
-from hermesops.model.fleet.unassigned_machine import MachineRole
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import GB, Plan
@@ -378,15 +377,9 @@ class InstanceRequests:
             approved=self.admit(OperationKind.RELOCATE, instance.id) if plan else None,
         )
         if not self.opener.unfinished(instance, OperationKind.RELOCATE):
-            self._drop_leftovers(instance, intent)
+            self.opener.retire_leftovers(instance, intent)
         is_the_same = None if compared is None else (lambda begun: intent.asks_the_same(begun, *compared))
         return self.opener.open(instance, intent, is_the_same)
-
-    def _drop_leftovers(self, instance: Instance, intent: RelocateIntent) -> None:
-        """The machine that an abandoned relocation ordered may be of another size or region."""
-        for row in self.registry.unassigned.list(role=MachineRole.REPLACEMENT, instance_id=instance.id):
-            if not intent.fits(row):
-                self.opener.retire(row, why="its relocation was given up")
 
     def _asked(
         self,

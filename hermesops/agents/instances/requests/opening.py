@@ -12,10 +12,10 @@ from hermesops.agents.instances import refusals
 from hermesops.agents.instances.requests.eligibility import refuse_ineligible
 from hermesops.base import waiting
 from hermesops.model.fleet.instance import Instance, InstanceSettings
-from hermesops.model.fleet.unassigned_machine import UnassignedMachine
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine
 from hermesops.model.ids import instance_subject
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.store.operations.kinds.agents import ConfigureIntent
+from hermesops.store.operations.kinds.agents import ConfigureIntent, RelocateIntent
 from hermesops.store.operations.kinds.instance_intent import InstanceIntent
 from hermesops.store.registry import Registry
 
@@ -126,6 +126,12 @@ class OperationOpener:
     def retire(self, row: UnassignedMachine, why: str) -> None:
         """Mark an ordered machine for deletion that the request has no use for."""
         self.registry.unassigned.retire(row.name, why=why)
+
+    def retire_leftovers(self, instance: Instance, intent: RelocateIntent) -> None:
+        """Retire machines that an abandoned relocation ordered, and that are of another size or region."""
+        for row in self.registry.unassigned.list(role=MachineRole.REPLACEMENT, instance_id=instance.id):
+            if not intent.fits(row):
+                self.retire(row, why="its relocation was given up")
 
     async def open_eligible(self, instance: Instance, intent: InstanceIntent) -> Operation:
         """Open an operation without further checks, or find the unfinished one.

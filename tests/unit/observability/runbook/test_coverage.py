@@ -6,7 +6,8 @@ from pathlib import Path
 
 from hermesops.base import assets
 from hermesops.observability.runbook.document import Kind, Runbook, load, names
-from hermesops.observability.runbook.faults import FAULTS, OnMachine, fault
+from hermesops.observability.runbook.fault import OnMachine
+from hermesops.observability.runbook.faults import FAULTS, fault
 from tests.support.faults.platform_table import PLATFORM_CHAINS
 from tests.support.faults.table import CHAINS, NOT_HAD
 from tests.support.runbooks.executions import ELSEWHERE, EXECUTIONS

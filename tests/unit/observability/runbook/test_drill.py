@@ -9,7 +9,7 @@ from hermesops.observability.runbook import drill
 from hermesops.observability.runbook.command import Ended
 from hermesops.observability.runbook.document import parse
 from hermesops.observability.runbook.drill import SHOWN_S, World
-from hermesops.observability.runbook.faults import Action, ByCommand, Fault, OnMachine, Sign
+from hermesops.observability.runbook.fault import Action, ByCommand, Fault, OnMachine, Sign
 
 BOOK = parse(
     "gateway-down",

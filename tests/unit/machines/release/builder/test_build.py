@@ -7,7 +7,8 @@ import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.machines.release.blobs import place
-from hermesops.machines.release.builder.build import BuildRequest, Built, Rebuilder
+from hermesops.machines.release.builder.build import BuildRequest, Built
+from hermesops.machines.release.builder.rebuild import Rebuilder
 from hermesops.machines.release.simulated import SimulatedBuilder
 from hermesops.wire.documents.lock import Lock, Managed
 from tests.support.releases.package_index import (
