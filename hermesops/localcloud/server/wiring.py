@@ -23,8 +23,6 @@ from hermesops.localcloud.api.disk_copies import BackupsApi, ImagesApi
 from hermesops.localcloud.api.keys import PREFIX, KeyCheck, Keys, ProxyTokens
 from hermesops.localcloud.api.machines import Machines
 from hermesops.localcloud.api.problem import Problem, answer_http_exception, answer_problem, disk_handlers
-from hermesops.localcloud.composio.composio import PREFIX as COMPOSIO
-from hermesops.localcloud.composio.composio import LocalComposio
 from hermesops.localcloud.drivers.interface import (
     DAEMON_PORT,
     MODEL_PORT,
@@ -38,14 +36,16 @@ from hermesops.localcloud.faults.middleware import FaultMiddleware, SilenceLimit
 from hermesops.localcloud.faults.rules import Faults
 from hermesops.localcloud.fleet.disk_copies import Backups, Images
 from hermesops.localcloud.fleet.machine_tasks import Fleet, address_of
-from hermesops.localcloud.issuer.issuer import PREFIX as ISSUER
-from hermesops.localcloud.issuer.issuer import LocalIssuer, Person
 from hermesops.localcloud.model_router.router import ModelLog, Router, Upstream
 from hermesops.localcloud.proxy.vendor_proxy import Proxy
 from hermesops.localcloud.server import control
 from hermesops.localcloud.server.listener import Listener, listen_again, port_of
 from hermesops.localcloud.server.process import hold
 from hermesops.localcloud.store.database import Store
+from hermesops.localcloud.vendors.composio.composio import PREFIX as COMPOSIO
+from hermesops.localcloud.vendors.composio.composio import LocalComposio
+from hermesops.localcloud.vendors.issuer import PREFIX as ISSUER
+from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
 from hermesops.localcloud.vendors.stripe.books import PRICES
 from hermesops.localcloud.vendors.stripe.server import PREFIX as STRIPE
 from hermesops.localcloud.vendors.stripe.server import LocalStripe

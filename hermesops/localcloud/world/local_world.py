@@ -28,8 +28,8 @@ from hermesops.localcloud.world.files import WorldFiles, read_object, write_obje
 from hermesops.model.ids import MachineId
 
 if TYPE_CHECKING:
-    from hermesops.localcloud.issuer.issuer import Person
     from hermesops.localcloud.model_router.router import Upstream
+    from hermesops.localcloud.vendors.issuer import Person
     from hermesops.localcloud.world.platform_socket import Service
     from hermesops.programs.model_router.accounts.books import Ledger
 

@@ -15,9 +15,9 @@ from hermesops.settings.environment import Environment
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from hermesops.localcloud.issuer.issuer import Person
     from hermesops.localcloud.model_router.router import Upstream
     from hermesops.localcloud.server.control_client import WorldStatus
+    from hermesops.localcloud.vendors.issuer import Person
     from hermesops.localcloud.world.go_tools import GoTools
     from hermesops.localcloud.world.local_world import World
     from hermesops.machines.release.sqlite import Source
@@ -148,7 +148,7 @@ def _environment_of_users(env: Environment) -> dict[str, str]:
 def _people(env: Environment) -> "Sequence[Person]":
     """Users of the world who have an agent, as its issuer offers them."""
     from hermesops.access.registry_place import registry_url
-    from hermesops.localcloud.issuer.issuer import Person
+    from hermesops.localcloud.vendors.issuer import Person
     from hermesops.store.registry.database import Database
     from hermesops.store.user_rows.accounts import UserAccounts
 

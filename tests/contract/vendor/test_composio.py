@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 
 from hermesops.base.waiting import pause
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.localcloud.composio.composio import LINK_S, LocalComposio
+from hermesops.localcloud.vendors.composio.composio import LINK_S, LocalComposio
 from hermesops.model.connections.connection import AccountStatus
 from hermesops.vendor.composio import client as composio_client
 from hermesops.vendor.composio.client import Composio, NoSuchAccountError, NotRevocableError, rest_of

@@ -35,8 +35,8 @@ from hermesops.base.blocking import give_threads
 from hermesops.base.network.http import own_client
 from hermesops.base.waiting import cancel
 from hermesops.errors import UnavailableError
-from hermesops.localcloud.composio.composio import LocalComposio
-from hermesops.localcloud.issuer.issuer import LocalIssuer, Person
+from hermesops.localcloud.vendors.composio.composio import LocalComposio
+from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
 from hermesops.model.connections.service import SERVICES
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Operation

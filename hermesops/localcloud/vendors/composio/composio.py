@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from hermesops.localcloud.composio.mcp_server import McpServer
+from hermesops.localcloud.vendors.composio.mcp_server import McpServer
 from hermesops.model.connections.service import SERVICES
 
 PREFIX = "/composio"
