@@ -8,6 +8,7 @@ from hermesops.agents.health.instance_waits import Waited
 from hermesops.cli.commands import wait as command
 from hermesops.errors import UsageError
 from hermesops.model.fleet.health import Condition
+from hermesops.views.agents import instances as instance_shapes
 from tests.support.fakes.instances import ADA
 
 REACHED = Waited(ADA, "healthy", "the gateway answered", is_reached=True, waited_s=12.3)
@@ -30,7 +31,7 @@ def test_the_exit_code_says_whether_it_can_still_be_reached() -> None:
 def test_each_instance_has_its_line() -> None:
     assert command._line(REACHED) == "ada: healthy after 12 s"
     assert command._line(LEFT) == "ben: down after 300 s, its machine is stopped"
-    assert command._shape(LEFT)["reached"] is False
+    assert instance_shapes.waited(LEFT)["reached"] is False
 
 
 def test_a_state_that_there_is_not_is_refused_with_those_there_are() -> None:

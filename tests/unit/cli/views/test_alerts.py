@@ -7,6 +7,7 @@ from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint
 from hermesops.model.fleet.alert import Alert, Matcher, Severity, Silence
 from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
+from hermesops.views import alerts as alert_shapes
 from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -23,7 +24,7 @@ OPEN = OpenAlert(FOUND, "ada", Hint(("runbook", "run", "gateway-down", "--instan
 
 
 def test_an_alert_for_programs() -> None:
-    assert view.alert(OPEN, NOW) == {
+    assert alert_shapes.alert(OPEN, NOW) == {
         "alert": "GatewayDown",
         "user": "ada",
         "stands_for": [],
@@ -74,26 +75,26 @@ def test_whether_anybody_is_told_and_whether_it_is_over(
     silenced: tuple[str, ...], inhibited: tuple[str, ...], *, ending: bool | None, state: str
 ) -> None:
     alert = replace(FOUND, silenced_by=silenced, inhibited_by=inhibited)
-    assert view.state_of(replace(OPEN, alert=alert, ending=ending)) == state
+    assert alert_shapes.state_of(replace(OPEN, alert=alert, ending=ending)) == state
 
 
 def test_an_acknowledged_alert_says_who_works_on_it_why_and_until_when() -> None:
     alert = replace(FOUND, silenced_by=("s-1",))
     made = Silence("s-1", "active", (), NOW, NOW + timedelta(hours=2), "root@vm\x1b[2J", "acknowledged: me\nhere")
     one = replace(OPEN, alert=alert, acknowledged=made)
-    assert view.alert(one, NOW)["acknowledged"] == {
+    assert alert_shapes.alert(one, NOW)["acknowledged"] == {
         "by": "root@vm\x1b[2J",
         "reason": "me\nhere",
         "until": "2026-01-02T05:04:05+00:00",
     }
-    assert view.alert(one, NOW)["state"] == "acknowledged"
+    assert alert_shapes.alert(one, NOW)["state"] == "acknowledged"
     assert view.alert_row(one, NOW)["state"] == ("acknowledged by root@vm\\x1b[2J: me here until 01-02 05:04 UTC")
 
 
 def test_a_silence_with_its_matchers() -> None:
     matchers = (Matcher("cell", "a|b", is_regex=True), Matcher("unit", "x", is_equal=False), Matcher("a", "b"))
     made = Silence("s-1", "active", matchers, NOW, NOW + timedelta(hours=2), "ada@here", "acknowledged: at it")
-    assert view.silence(made) == {
+    assert alert_shapes.silence(made) == {
         "id": "s-1",
         "state": "active",
         "acknowledges": True,
