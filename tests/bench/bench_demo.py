@@ -91,10 +91,10 @@ async def _watched(process: asyncio.subprocess.Process, started: float) -> Demo:
     since = started
     assert process.stdout is not None
     done, step = Demo(), ""
-    said: list[str] = []
+    reports: list[str] = []
     async for line in process.stdout:
-        said.append(line.decode(errors="replace"))
-        if shown := _SHOWN.match(said[-1]):
+        reports.append(line.decode(errors="replace"))
+        if shown := _SHOWN.match(reports[-1]):
             now = time.perf_counter()
             if step:
                 done.steps[step] = now - since
@@ -103,5 +103,5 @@ async def _watched(process: asyncio.subprocess.Process, started: float) -> Demo:
     ended = time.perf_counter()
     done.steps[step] = ended - since
     done.seconds = ended - started
-    assert exit_code == 0, "".join(said)
+    assert exit_code == 0, "".join(reports)
     return done

@@ -169,14 +169,14 @@ def grow_world(world: Path, count: int) -> None:
         first = row_of(db, "machines")
         for number in range(held, count):
             machine = f"{number:08x}-0000-4000-8000-{number:012x}"
-            made = {
+            document = {
                 "id": machine,
                 "number": 100_000 + number,
                 "slug": f"m-{number:x}",
                 "daemon_token": f"token-{number}",
             }
             name = f"hermes-local-cell{1000 + number // _CELL}-{number:012x}"
-            insert(db, "machines", first | made | {"name": name, "status": "ready", "wanted": "running", "made": 1})
+            insert(db, "machines", first | document | {"name": name, "status": "ready", "wanted": "running", "made": 1})
             store.put(
                 Record(machine, 100_000 + number, f"m-{number:x}", f"token-{number}", None, 2, 2048, 40, True, 1, begun)
             )
@@ -185,8 +185,8 @@ def grow_world(world: Path, count: int) -> None:
 
 def row_of(db: sqlite3.Connection, table: str) -> dict[str, Any]:
     """The oldest row of a table."""
-    found = db.execute(f"SELECT * FROM {table} ORDER BY rowid LIMIT 1")  # noqa: S608 - our own tables
-    return dict(zip((column[0] for column in found.description), found.fetchone(), strict=True))
+    cursor = db.execute(f"SELECT * FROM {table} ORDER BY rowid LIMIT 1")  # noqa: S608 - our own tables
+    return dict(zip((column[0] for column in cursor.description), cursor.fetchone(), strict=True))
 
 
 def insert(db: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:

@@ -81,7 +81,7 @@ def _told(fleet: HostileFleet, ran: Ran) -> str:
     return (errors or named or ["-"])[-1][:160]
 
 
-def words(*said: str, rows: str = "", due: bool = False, times: int = _TIMES) -> Case:
+def words(*reports: str, rows: str = "", due: bool = False, times: int = _TIMES) -> Case:
     """A command with these words; BAD and GOOD stand for a user of either kind.
 
     Args:
@@ -92,20 +92,20 @@ def words(*said: str, rows: str = "", due: bool = False, times: int = _TIMES) ->
     """
 
     async def run(fleet: HostileFleet, _: str) -> Measured:
-        given = [{"BAD": fleet.bad[0], "GOOD": fleet.good[0]}.get(word, word) for word in said]
+        given = [{"BAD": fleet.bad[0], "GOOD": fleet.good[0]}.get(word, word) for word in reports]
         measured = []
         for _time in range(times):
             if due:
                 fleet.make_all_due()
             measured.append(await _timed(fleet, given, rows))
-        return sorted(measured, key=lambda one: one.others_s)[times // 2]
+        return sorted(measured, key=lambda measurement: measurement.others_s)[times // 2]
 
     return run
 
 
-def once(*said: str) -> Case:
+def once(*reports: str) -> Case:
     """As ``words``, for what cannot be done twice."""
-    return words(*said, times=1)
+    return words(*reports, times=1)
 
 
 async def _timed(fleet: HostileFleet, given: Sequence[str], rows: str) -> Measured:
@@ -127,8 +127,10 @@ async def rollout(fleet: HostileFleet, mood: str) -> Measured:
 async def rollback(fleet: HostileFleet, mood: str) -> Measured:
     """The last rollout taken back."""
     del mood
-    told = (await fleet.world.ok("rollout", "status", "--json")).json
-    return await _timed(fleet, ["rollback", "--rollout", told["rollout"]["id"], "--yes", "--reason", "bench"], _TARGETS)
+    rollout_status = (await fleet.world.ok("rollout", "status", "--json")).json
+    return await _timed(
+        fleet, ["rollback", "--rollout", rollout_status["rollout"]["id"], "--yes", "--reason", "bench"], _TARGETS
+    )
 
 
 async def stopped(fleet: HostileFleet, word: str) -> Measured:
@@ -139,9 +141,9 @@ async def stopped(fleet: HostileFleet, word: str) -> Measured:
 
     async def has_begun() -> bool | Pending[bool]:
         ran = await fleet.world.run("rollout", "status", "--json")
-        told = ran.json if ran.exit_code == 0 else {}
-        is_it = told.get("rollout", {}).get("release") == release
-        return (is_it and told["progress"]["touched"] > 0) or Pending("nobody is touched yet")
+        report = ran.json if ran.exit_code == 0 else {}
+        is_it = report.get("rollout", {}).get("release") == release
+        return (is_it and report["progress"]["touched"] > 0) or Pending("nobody is touched yet")
 
     await until(has_begun, what="the first that is touched", timeout_s=300, every_s=0.2)
     began = time.monotonic()
@@ -160,7 +162,7 @@ def stopping(word: str) -> Case:
     return lambda fleet, _: stopped(fleet, word)
 
 
-def of_one_taken_over(*said: str, before: Sequence[str] = ()) -> Case:
+def of_one_taken_over(*reports: str, before: Sequence[str] = ()) -> Case:
     """A command about an agent that is somebody else's from when it came; BAD stands for its user.
 
     Args:
@@ -176,15 +178,15 @@ def of_one_taken_over(*said: str, before: Sequence[str] = ()) -> Case:
         async with alone.in_moods(mood) if mood else nullcontext():
             if before:
                 await fleet.world.ok(*_about(user, before))
-            measured = await _timed(alone, _about(user, said), "")
+            measured = await _timed(alone, _about(user, reports), "")
         await fleet.world.run("instance", "terminate", user, "--yes", "--reason", "bench")
         return measured
 
     return run
 
 
-def _about(user: str, said: Sequence[str]) -> list[str]:
-    return [user if word == "BAD" else word for word in said]
+def _about(user: str, reports: Sequence[str]) -> list[str]:
+    return [user if word == "BAD" else word for word in reports]
 
 
 async def pool(fleet: HostileFleet, mood: str) -> Measured:

@@ -85,8 +85,8 @@ class Bodies:
         figures = [_METRIC, *(b"node_figure_%d" % n for n in range(_OWN_SERIES - 1))]
         return self._packed(
             b"".join(
-                encode_series(encode_labels([(b"__name__", one), (b"job", b"node")]), [encode_sample(at / 1000, at)])
-                for one in figures
+                encode_series(encode_labels([(b"__name__", figure), (b"job", b"node")]), [encode_sample(at / 1000, at)])
+                for figure in figures
             )
         )
 
@@ -168,10 +168,12 @@ def _judging(board: Board, host: PlatformHost, hostile: int) -> None:
             content=f"query={quote(QUERY)}",
             headers={"Content-Type": "application/x-www-form-urlencoded"},
         )
-        asked = time.perf_counter() - began
-        found = f"{len(answer.json()['data']['result'])} samples" if answer.is_success else answer.text[:80]
-        board.add(f"the monitor's question {after}", f"{asked:.2f} s, {found}", target="< 10 s, or nothing is repaired")
-        groups = {one["name"]: one for one in client.get(f"{prometheus}/rules").json()["data"]["groups"]}
+        elapsed_s = time.perf_counter() - began
+        output = f"{len(answer.json()['data']['result'])} samples" if answer.is_success else answer.text[:80]
+        board.add(
+            f"the monitor's question {after}", f"{elapsed_s:.2f} s, {output}", target="< 10 s, or nothing is repaired"
+        )
+        groups = {group["name"]: group for group in client.get(f"{prometheus}/rules").json()["data"]["groups"]}
         each = ", ".join(
             f"{name} {groups[name]['evaluationTime']:.2f} s" for name in ("heartbeats", "metrics", "gateway")
         )

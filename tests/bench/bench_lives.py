@@ -94,7 +94,7 @@ async def measure(board: Board, command: Command) -> None:
             f"nobody answers for {spread(gaps[name], 1)}",
             against=f"whole command: {spread(whole[name], 1)}",
         )
-    both = [one + other for one, other in zip(gaps["suspend"], gaps["resume"], strict=True)]
+    both = [first + other for first, other in zip(gaps["suspend"], gaps["resume"], strict=True)]
     board.add("  suspended and resumed at once", f"p50 {statistics.median(both):.1f} s", against="the two above")
     await lives.ok("instance", "terminate", USER, "--now", "--without-backup", "--yes", *_ASKED)
 

@@ -85,9 +85,9 @@ def _prometheus(instances: list[str]) -> Iterator[str]:
                     "data": {
                         "resultType": "vector",
                         "result": [
-                            {"metric": {"instance_id": one, "what": what}, "value": [now, sent]}
+                            {"metric": {"instance_id": instance, "what": what}, "value": [now, sent]}
                             for what in ("written", "sampled")
-                            for one in instances
+                            for instance in instances
                         ],
                     },
                 }

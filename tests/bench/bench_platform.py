@@ -39,8 +39,8 @@ def main(environments: list[str]) -> None:
     for environment in environments:
         begun = time.perf_counter()
         run = run_of(environment)
-        found = violations(run.judged)
-        assert not found, found
+        violated = violations(run.judged)
+        assert not violated, violated
         shape = f"{len(run.resources)} resources, {len(golden(run).splitlines())} lines"
         sys.stderr.write(f"    {environment}: {shape}, {time.perf_counter() - begun:.1f} s after imports\n")
 

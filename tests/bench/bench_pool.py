@@ -12,7 +12,11 @@ async def measure(board: Board, command: Command, users: int) -> None:
     pooled = command.with_variables(HERMESOPS_POOL_SIZE=f"light={users}")
     report(f"==> hermesops job run pools: {users} machines")
     filled = await pooled.ok("job", "run", "pools")
-    ready = [one for one in (await pooled.ok("pool", "list", "--json")).json["machines"] if one["status"] == "ready"]
+    ready = [
+        machine
+        for machine in (await pooled.ok("pool", "list", "--json")).json["machines"]
+        if machine["status"] == "ready"
+    ]
     board.add(f"hermesops job run pools, {len(ready)} machines, from the image", f"{filled.seconds:.1f} s")
     whole: list[float] = []
     steps: list[dict[str, float]] = []
@@ -22,7 +26,7 @@ async def measure(board: Board, command: Command, users: int) -> None:
         assert ran is not None
         whole.append(ran[0])
         steps.append(ran[1])
-    parts = ", ".join(f"{step} {statistics.median(one.get(step, 0.0) for one in steps):.2f}" for step in steps[0])
+    parts = ", ".join(f"{step} {statistics.median(values.get(step, 0.0) for values in steps):.2f}" for step in steps[0])
     board.add(
         f"hermesops provision, out of the warm pool, {len(whole)} users in turn, without messengers",
         spread(whole),

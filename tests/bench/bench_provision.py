@@ -57,20 +57,20 @@ async def _watched(process: asyncio.subprocess.Process, started: float) -> tuple
     assert process.stderr is not None
     assert process.stdout is not None
     result = asyncio.create_task(process.stdout.read())
-    said: list[str] = []
+    reports: list[str] = []
     steps: dict[str, float] = {}
     step = "start"
     async for line in process.stderr:
-        said.append(line.decode(errors="replace").rstrip())
+        reports.append(line.decode(errors="replace").rstrip())
         now = time.perf_counter()
         steps[step] = steps.get(step, 0.0) + now - since
-        step, since = _NAMES.sub("", said[-1]), now
+        step, since = _NAMES.sub("", reports[-1]), now
     exit_code = await process.wait()
     await result
     ended = time.perf_counter()
     if exit_code == _REFUSED:
-        report("\n".join(said))
+        report("\n".join(reports))
         return None
-    assert exit_code == 0, "\n".join(said)
+    assert exit_code == 0, "\n".join(reports)
     steps[step] = steps.get(step, 0.0) + ended - since
     return ended - started, steps

@@ -32,7 +32,7 @@ def measure(board: Board, folder: Path) -> None:
         litellm_router.running(folder / "router", interpreter, litellm_router.as_router(url), providers) as router,
     ):
         token = issue_token(router.secret, placed(registry).id, 1, int(time.time()) + 3600)
-        asked: dict[str, object] = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello " * 200}]}
+        request: dict[str, object] = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello " * 200}]}
         direct = httpx.Client(base_url=f"{providers.url}/openai", headers={"Authorization": "Bearer x"}, timeout=30)
         routed = httpx.Client(base_url=router.url, headers={"Authorization": f"Bearer {token}"}, timeout=30)
         took: dict[str, list[float]] = {"direct": [], "routed": []}
@@ -40,7 +40,7 @@ def measure(board: Board, folder: Path) -> None:
             # In turns, so that a busy moment hits both alike.
             for attempt in range(RUNS + _WARM):
                 for name, client in (("direct", direct), ("routed", routed)):
-                    seconds = seconds_of(partial(_ask, client, asked))
+                    seconds = seconds_of(partial(_ask, client, request))
                     if attempt >= _WARM:
                         took[name].append(seconds)
     middle = {name: statistics.median(times) * 1000 for name, times in took.items()}
@@ -55,5 +55,5 @@ def measure(board: Board, folder: Path) -> None:
     )
 
 
-def _ask(client: httpx.Client, asked: dict[str, object]) -> None:
-    client.post("/chat/completions", json=asked).raise_for_status()
+def _ask(client: httpx.Client, request: dict[str, object]) -> None:
+    client.post("/chat/completions", json=request).raise_for_status()

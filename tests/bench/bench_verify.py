@@ -41,18 +41,23 @@ async def measure(board: Board, app: Container) -> None:
         await timed(machines, verify)  # the first look warms the machines' page caches
         batched = [await timed(machines, verify) for _ in range(RUNS)]
         single = await timed(machines, verify_one_by_one)
-    for seen in (*batched[-1][1], *single[1]):
-        assert seen.is_ok, [check for check in seen.checks if check.verdict is not Verdict.OK]
-    assert [verdicts(seen) for seen in batched[-1][1]] == [verdicts(seen) for seen in single[1]]
+    for verification in (*batched[-1][1], *single[1]):
+        assert verification.is_ok, [check for check in verification.checks if check.verdict is not Verdict.OK]
+    assert [verdicts(verification) for verification in batched[-1][1]] == [
+        verdicts(verification) for verification in single[1]
+    ]
     seconds = [took for took, _ in batched]
     median = statistics.median(seconds)
-    asked = [seen.round_trips for seen in batched[-1][1]], [seen.round_trips for seen in single[1]]
+    values = (
+        [verification.round_trips for verification in batched[-1][1]],
+        [verification.round_trips for verification in single[1]],
+    )
     board.add(
         f"verify, {CHECKS} checks on {len(machines)} machines at once",
         f"p50 {median:.2f} s, best {min(seconds):.2f} s, max {max(seconds):.2f} s",
         target="<= 1.5 s" if len(machines) == _TARGET_MACHINES else "<= 1.5 s on 10",
         against=f"testinfra one by one, all machines at once: {single[0]:.2f} s, {single[0] / median:.1f}x; "
-        f"same verdicts; round trips a machine {max(asked[0])} and {max(asked[1])}",
+        f"same verdicts; round trips a machine {max(values[0])} and {max(values[1])}",
     )
 
 
@@ -61,10 +66,10 @@ async def timed(
 ) -> tuple[float, list[Verification]]:
     """Look at all machines at once."""
     started = time.perf_counter()
-    seen = await asyncio.gather(*(way(channel, expected, QUICK[:CHECKS]) for channel, expected in machines))
-    return time.perf_counter() - started, list(seen)
+    verifications = await asyncio.gather(*(way(channel, expected, QUICK[:CHECKS]) for channel, expected in machines))
+    return time.perf_counter() - started, list(verifications)
 
 
-def verdicts(seen: Verification) -> list[tuple[str, Verdict]]:
+def verdicts(verification: Verification) -> list[tuple[str, Verdict]]:
     """What was found, without words that may differ from one moment to the next, such as a disk's free space."""
-    return [(check.name, check.verdict) for check in seen.checks]
+    return [(check.name, check.verdict) for check in verification.checks]

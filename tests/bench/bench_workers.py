@@ -29,7 +29,7 @@ def measure(board: Board) -> None:
     with postgresql.running() as server:
         alone = _seconds(server, workers=1)
         together = _seconds(server, workers=4)
-        seen = _takeover_s(server)
+        takeover_s = _takeover_s(server)
         unseen = _takeover_s(server, is_elsewhere=True)
         never = _takeover_s(server, revives=False)
         filling, observe, turn = _cost_of_many(server)
@@ -42,7 +42,7 @@ def measure(board: Board) -> None:
     )
     board.add(
         f"kill -9 of a worker in a step of {EFFECT_S} s, until that step is done by its peer",
-        _said(seen),
+        _said(takeover_s),
         against=f"killed on another computer {_said(unseen)}; the queue of DBOS without us {_said(never)}",
     )
     board.add(

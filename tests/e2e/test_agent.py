@@ -31,9 +31,9 @@ async def agent(world: Command) -> AsyncIterator[str]:
 
 async def test_two_users_side_by_side_get_a_machine_each_and_everything_works(world: Command) -> None:
     users = [name() for _ in range(2)]
-    made = await asyncio.gather(*(world.run("provision", user, "--plan", "light", "--json") for user in users))
-    assert [ran.exit_code for ran in made] == [0, 0], "\n".join(map(str, made))
-    rows = [ran.json["instance"] for ran in made]
+    runs = await asyncio.gather(*(world.run("provision", user, "--plan", "light", "--json") for user in users))
+    assert [ran.exit_code for ran in runs] == [0, 0], "\n".join(map(str, runs))
+    rows = [ran.json["instance"] for ran in runs]
     assert {row["status"] for row in rows} == {"running"}
     assert len({row["machine_id"] for row in rows}) == 2
     listed = {row["name"]: row for row in await world.machines()}

@@ -31,8 +31,8 @@ async def test_events_in_any_order_and_twice_end_in_the_one_right_state(world: C
 async def test_a_subscription_lives_by_its_events(world: Command) -> None:
     endpoint, command = prepared(world)
 
-    async def apply(told: dict[str, object], *, by: Endpoint = endpoint) -> tuple[int, dict[str, object]]:
-        body, signature = by.signed(told)
+    async def apply(event: dict[str, object], *, by: Endpoint = endpoint) -> tuple[int, dict[str, object]]:
+        body, signature = by.signed(event)
         file = command.home / "event.json"
         file.write_bytes(body)
         ran = await command.run("billing", "apply", str(file), "--signature", signature, "--json")
@@ -64,4 +64,4 @@ async def test_a_subscription_lives_by_its_events(world: Command) -> None:
     number = str(other[1]["event"])
     assert (await command.run("billing", "dismiss", "1", "--reason", "t")).exit_code == 3
     dismissed = (await command.ok("billing", "dismiss", number, "--reason", "t", "--json")).json["events"]
-    assert [(str(one["event"]), one["state"]) for one in dismissed] == [(number, "dismissed")]
+    assert [(str(event["event"]), event["state"]) for event in dismissed] == [(number, "dismissed")]

@@ -60,9 +60,9 @@ class Broken:
         return await self.on_machine(STATE)
 
     async def is_closed(self) -> bool | Pending[bool]:
-        seen = await self.state()
-        is_it = "inactive" in seen and "break-glass" not in seen.split("table")[0] and "elements" not in seen
-        return True if is_it else Pending(seen)
+        state = await self.state()
+        is_it = "inactive" in state and "break-glass" not in state.split("table")[0] and "elements" not in state
+        return True if is_it else Pending(state)
 
 
 @pytest.fixture(scope="module")
@@ -155,17 +155,17 @@ async def test_the_machine_opens_by_itself_and_closes_by_itself(ada: Broken, tmp
     assert not connects(address)
 
     await ada.command.ok("local", "fault", "clear")
-    seen = await ada.state()
-    assert "inactive" in seen
-    assert "elements" not in seen
-    assert "break-glass" not in seen.split("table")[0]
-    assert "failed" not in seen
+    state = await ada.state()
+    assert "inactive" in state
+    assert "elements" not in state
+    assert "break-glass" not in state.split("table")[0]
+    assert "failed" not in state
     assert "active" in await ada.on_machine(
         f"systemctl start hermes-orders.timer; {ASK}; systemctl is-active hermes-orders.timer"
     )
     audited = (await ada.command.ok("instance", "timeline", ada.user, "--json")).json["timeline"]
-    told = [entry["what"] for entry in audited if "glass" in entry["what"]]
-    assert {"break_glass_ordered", "break_glass_opened", "break_glass_closed"} <= set(told), told
+    actions = [entry["what"] for entry in audited if "glass" in entry["what"]]
+    assert {"break_glass_ordered", "break_glass_opened", "break_glass_closed"} <= set(actions), actions
 
 
 async def test_another_address_does_not_get_in_and_it_is_ended_early(ada: Broken) -> None:

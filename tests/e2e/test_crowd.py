@@ -17,6 +17,6 @@ async def test_what_two_computers_do_at_random_ends_well(tmp_path: Path) -> None
     async with two_computers(tmp_path) as shared:
         crowd = Crowd(shared, LITTLE, 1, tmp_path)
         await crowd.work()
-        said = await crowd.finish()
-        assert await crowd.contradictions() == [], said
+        runs = await crowd.finish()
+        assert await crowd.contradictions() == [], runs
         assert crowd.kills >= LITTLE.kills

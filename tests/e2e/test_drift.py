@@ -55,7 +55,7 @@ async def test_a_cell_broken_in_five_ways_is_repaired_by_what_drift_says(world: 
         await told(api, f"/machines/{row['machine_id']}", server_type="basic")
     await forget(world, rows[1]["cell"], rows[1]["machine_name"])
     findings = await found(world, lost, sound)
-    assert {kind: one["subject"] for kind, one in findings.items()} == {"resized": lost, "not-in-stack": sound}
+    assert {kind: item["subject"] for kind, item in findings.items()} == {"resized": lost, "not-in-stack": sound}
     for finding in findings.values():
         await repair(world, finding["repair"])
     assert await found(world, lost, sound) == {}
@@ -78,7 +78,7 @@ async def answered(world: Command, user: str) -> None:
 async def found(world: Command, *about: str) -> dict[str, Mapping[str, Any]]:
     """Findings about these users and machines, by kind; others live in this world too."""
     findings = (await world.ok("fleet", "drift", "--json")).json["findings"]
-    return {one["kind"]: one for one in findings if one["subject"] in about}
+    return {finding["kind"]: finding for finding in findings if finding["subject"] in about}
 
 
 async def repair(world: Command, commands: list[str]) -> None:
@@ -92,7 +92,9 @@ async def forget(world: Command, cell: str, machine: str) -> None:
     """Take a machine out of a stack's state, as somebody might who edits states by hand."""
     state = json.loads((await world.ok("stack", "export", cell)).stdout)
     resources = state["deployment"]["resources"]
-    state["deployment"]["resources"] = [one for one in resources if not one["urn"].endswith(f"::{machine}")]
+    state["deployment"]["resources"] = [
+        resource for resource in resources if not resource["urn"].endswith(f"::{machine}")
+    ]
     edited = world.home / f"{uuid.uuid4().hex}.json"
     edited.write_text(json.dumps(state))
     await world.ok("stack", "import", cell, str(edited), "--yes")

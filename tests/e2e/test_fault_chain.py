@@ -33,7 +33,7 @@ TRIED = (
 
 async def test_a_fault_makes_its_alert_fire_and_the_runbook_ends_both(tmp_path: Path) -> None:
     name = TRIED[shard() % len(TRIED)]
-    [chain] = [one for one in CHAINS if one.fault == name]
+    [chain] = [known for known in CHAINS if known.fault == name]
     async with watched_fleet(tmp_path) as fleet:
         outcome = await chains.run(chain, fleet)
     assert outcome.wrong == [], chains.line(outcome)

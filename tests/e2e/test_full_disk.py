@@ -52,7 +52,7 @@ def told(ran: Ran, exit_code: int, *words: str) -> None:
 
 
 def checks(ran: Ran) -> dict[str, tuple[str, str]]:
-    return {one["check"]: (one["verdict"], one["seen"]) for one in ran.json["checks"]}
+    return {check["check"]: (check["verdict"], check["seen"]) for check in ran.json["checks"]}
 
 
 async def test_on_a_full_disk_everything_says_so_and_is_finished_once_there_is_room(world: Command, disk: Path) -> None:
@@ -61,10 +61,10 @@ async def test_on_a_full_disk_everything_says_so_and_is_finished_once_there_is_r
     assert checks(await world.ok("doctor", "--json"))["disk"][0] == "ok"
 
     fill(disk)
-    found = checks(await world.run("doctor", "--json"))
+    checks_by_name = checks(await world.run("doctor", "--json"))
     for row in ("disk", "registry"):
-        verdict, seen = found[row]
-        assert (verdict, "the disk is full (0.0 of 25.2 MB free)" in seen) == ("failed", True), found
+        verdict, text = checks_by_name[row]
+        assert (verdict, "the disk is full (0.0 of 25.2 MB free)" in text) == ("failed", True), checks_by_name
     changes = (("provision", "bob", "--plan", "light"), ("instance", "suspend", "ada", "--reason", "t"))
     for words in (("monitor", "--once"), ("worker", "--once"), *changes):
         told(await world.run(*words), 4, f"{disk}/home/local/", "cannot be written: the disk is full", "make room")

@@ -124,7 +124,7 @@ async def test_the_platform_changes_as_another_operator_approved(two: tuple[Comm
 async def test_agents_that_end_beyond_so_many_are_approved_by_name(
     two: tuple[Command, Command], tmp_path: Path
 ) -> None:
-    asks, approves = (one.with_variables(HERMESOPS_UNAPPROVED_CHANGES="0") for one in two)
+    asks, approves = (command.with_variables(HERMESOPS_UNAPPROVED_CHANGES="0") for command in two)
     listed, approval = str(tmp_path / "list.json"), str(tmp_path / "approval.json")
     ends = ("instance", "terminate", "hal", "--yes", "--reason", "test")
     await asks.ok("provision", "hal", "--plan", "light")

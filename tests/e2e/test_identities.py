@@ -74,11 +74,11 @@ async def test_a_machine_proves_whose_it_is_until_it_is_its_no_more(simulated: C
     await simulated.ok("instance", "terminate", "ada", "--yes", *ASKED)
     with pytest.raises(RefusedError, match="is no longer valid"):
         await moved.ask()
-    told = "".join(ran.stdout + ran.stderr for ran in simulated.said)
-    told += (simulated.home / "local" / "world" / "server.log").read_text()
-    assert "data_key_released" in told
-    assert "PRIVATE KEY" not in told
-    assert data_key.decode() not in told
+    text = "".join(ran.stdout + ran.stderr for ran in simulated.said)
+    text += (simulated.home / "local" / "world" / "server.log").read_text()
+    assert "data_key_released" in text
+    assert "PRIVATE KEY" not in text
+    assert data_key.decode() not in text
 
 
 @pytest.mark.turns(10)
@@ -119,8 +119,8 @@ async def test_a_real_machine_makes_its_key_and_renews_its_certificate_by_itself
     first = await on_machine(
         f"hermes-node certificate show; runuser -u hermes -- cat {files} 2>&1 || sha256sum {files}"
     )
-    told, *denied, key, _ = first.splitlines()
-    assert (given["state"], given["serial"]) == ("good", json.loads(told)["serial"])
+    text, *denied, key, _ = first.splitlines()
+    assert (given["state"], given["serial"]) == ("good", json.loads(text)["serial"])
     assert len(denied) == len(files.split())
     assert all("denied" in line for line in denied)
 
@@ -138,12 +138,12 @@ async def test_a_real_machine_makes_its_key_and_renews_its_certificate_by_itself
         ran = await world.run(
             "instance", "exec", user, f"{observe}; hermes-node certificate show; sha256sum {files}", *ASKED
         )
-        seen.append(ran.stdout.splitlines())
+        outputs.append(ran.stdout.splitlines())
         return True if ran.exit_code == 0 and boot not in ran.stdout else Pending(ran.stderr)
 
-    seen: list[list[str]] = []
+    outputs: list[list[str]] = []
     await until(is_back, what="the machine", timeout_s=120, every_s=0.5)
-    assert seen[-1][1:4] == ["active", renewed, key]
+    assert outputs[-1][1:4] == ["active", renewed, key]
     await world.ok("instance", "terminate", user, "--yes", *ASKED)
 
 

@@ -46,10 +46,10 @@ async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: C
     assert (await world.ok("fleet", "status", "--json")).json["backups"]["late"] == 2
 
     first = await world.start("worker")
-    told = asyncio.create_task(first.communicate())
+    task = asyncio.create_task(first.communicate())
     await until(lambda: all_done(world), what="all chores", timeout_s=TIMEOUT_S, every_s=1)
     first.kill()
-    await told
+    await task
 
     done = await jobs(world)
     assert {name: row["problem"] for name, row in done.items() if row["problem"]} == {}
@@ -70,12 +70,12 @@ async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: C
 
     await world.ok("token", "revoke", "ada", "--reason", "test")
     second = await world.start("worker")
-    told = asyncio.create_task(second.communicate())
+    task = asyncio.create_task(second.communicate())
     try:
         await until(lambda: all_done(world), what="the token", timeout_s=TIMEOUT_S, every_s=1)
     finally:
         second.terminate()
-        await told
+        await task
     tokens = (await world.ok("token", "list", "ada", "--json")).json["tokens"]
     assert "platform" in {row["purpose"] for row in tokens}
 

@@ -28,17 +28,17 @@ async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
 @pytest.mark.turns(90)
 @pytest.mark.machines
 async def test_what_an_agent_was_told_survives_sleep_growth_moves_loss_and_a_revoked_end(world: Command) -> None:
-    user, told = f"u{uuid.uuid4().hex[:8]}", f"told-{uuid.uuid4().hex}"
+    user, text = f"u{uuid.uuid4().hex[:8]}", f"told-{uuid.uuid4().hex}"
     lives = world.with_variables(**LIVES)
 
-    async def chat(asked: str) -> str:
-        return str((await lives.ok("instance", "chat", user, asked, "--session", f"s-{user}", *ASKED)).stdout)
+    async def chat(question: str) -> str:
+        return str((await lives.ok("instance", "chat", user, question, "--session", f"s-{user}", *ASKED)).stdout)
 
     async def remembers() -> bool:
-        return told in await chat(f"RUN: cat {MEMORY}")
+        return text in await chat(f"RUN: cat {MEMORY}")
 
     await lives.ok("provision", user, "--plan", "light")
-    await chat(f"RUN: mkdir -p $(dirname {MEMORY}) && echo {told} >> {MEMORY}")
+    await chat(f"RUN: mkdir -p $(dirname {MEMORY}) && echo {text} >> {MEMORY}")
     await lives.ok("instance", "suspend", user, *ASKED)
     await lives.ok("instance", "resume", user, *ASKED)
     assert await remembers()
@@ -51,8 +51,8 @@ async def test_what_an_agent_was_told_survives_sleep_growth_moves_loss_and_a_rev
     assert first["machine_name"] not in [machine["name"] for machine in await lives.machines()]
     assert await remembers()
 
-    made = (await lives.ok("backup", "create", user, "--json")).json["made"]
-    assert made["state"]["sessions"]["count"] == 1
+    backup_create = (await lives.ok("backup", "create", user, "--json")).json["made"]
+    assert backup_create["state"]["sessions"]["count"] == 1
     await _destroy_behind_its_back(lives, moved["machine_id"])
     await lives.ok("backup", "restore", user, "--onto-new-machine", "--yes", *ASKED)
     assert await remembers()
@@ -68,9 +68,9 @@ async def test_what_an_agent_was_told_survives_sleep_growth_moves_loss_and_a_rev
     await lives.ok("audit", "log", "--json")
     await lives.ok("backup", "list", user, "--json")
     await lives.ok("operation", "list", "--all", "--json")
-    said = [ran for ran in world.said if ran.arguments[1] != "chat"]
-    assert [str(ran) for ran in said if told in f"{ran.stdout}{ran.stderr}"] == []
-    assert _files_with(world.home, told) == []
+    runs = [ran for ran in world.said if ran.arguments[1] != "chat"]
+    assert [str(ran) for ran in runs if text in f"{ran.stdout}{ran.stderr}"] == []
+    assert _files_with(world.home, text) == []
 
 
 @pytest.mark.turns(10)
@@ -122,23 +122,23 @@ async def test_who_grows_and_moves_is_where_the_rows_say(simulated: Command) -> 
     await _undrifted(simulated)
     moved = await _row(simulated, "bob")
     assert (moved["plan"], moved["status"], moved["epoch"]) == ("heavy", "running", 2)
-    assert [one["name"] for one in await simulated.machines()].count(moved["machine_name"]) == 1
+    assert [machine["name"] for machine in await simulated.machines()].count(moved["machine_name"]) == 1
 
 
 @pytest.mark.turns(10)
 async def test_the_same_restore_again_restores_the_same(simulated: Command) -> None:
     await simulated.ok("provision", "kim", "--plan", "light")
-    made = (await simulated.ok("backup", "create", "kim", "--json")).json["made"]["backup"]
+    backup = (await simulated.ok("backup", "create", "kim", "--json")).json["made"]["backup"]
     for place in ((), (), ("--onto-new-machine",), ("--onto-new-machine",)):
         restored = await simulated.ok("backup", "restore", "kim", *place, "--yes", "--json", *ASKED)
-        assert restored.json["backup"] == made
+        assert restored.json["backup"] == backup
     listed = (await simulated.ok("backup", "list", "kim", "--json")).json["backups"]
     assert len(listed) == 5
-    await simulated.ok("backup", "restore", "kim", "--yes", "--snapshot", made, "--no-wait", *ASKED)
+    await simulated.ok("backup", "restore", "kim", "--yes", "--snapshot", backup, "--no-wait", *ASKED)
     another = await simulated.run("backup", "restore", "kim", "--yes", "--snapshot", listed[0]["backup"], *ASKED)
     refused(another, 3, "has not ended")
     restored = await simulated.ok("backup", "restore", "kim", "--yes", "--json", *ASKED)
-    assert restored.json["backup"] == made
+    assert restored.json["backup"] == backup
 
 
 @pytest.mark.turns(10)
@@ -196,10 +196,10 @@ async def test_two_at_once_for_one_user_make_one_machine(simulated: Command) -> 
 async def test_ctrl_c_says_so_gives_the_lease_back_and_the_same_command_finishes(simulated: Command) -> None:
     words = ("provision", "con", "--plan", "light")
     assert await simulated.killed_at("assigning the machine", *words, by=signal.SIGINT) == 130
-    said = simulated.said[-1].stderr.splitlines()
+    lines = simulated.said[-1].stderr.splitlines()
     (operation,) = (await simulated.ok("operation", "list", "--json")).json["operations"]
-    assert f"operation {operation['id']} (provision) stays open" in said
-    assert said[-1] == "interrupted; the same command continues where it stopped"
+    assert f"operation {operation['id']} (provision) stays open" in lines
+    assert lines[-1] == "interrupted; the same command continues where it stopped"
     await simulated.ok(*words)
     refused(
         await simulated.run("provision", "con", "--plan", "heavy"),
@@ -234,8 +234,8 @@ async def _destroy_behind_its_back(world: Command, machine_id: str) -> None:
         (await vendor.delete(f"{url}/api/v1/machines/{machine_id}")).raise_for_status()
 
 
-def _files_with(home: Path, told: str) -> list[Path]:
+def _files_with(home: Path, text: str) -> list[Path]:
     """Files outside of machines and images in which it stands."""
     own = {"machines", "images"}
     files = [path for path in home.rglob("*") if not own & set(path.parts) and path.is_file() and not path.is_symlink()]
-    return [path for path in files if told.encode() in path.read_bytes()]
+    return [path for path in files if text.encode() in path.read_bytes()]

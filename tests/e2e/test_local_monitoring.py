@@ -44,8 +44,8 @@ class Fleet:
     async def certify(self) -> None:
         """Give the machine, which has no user, what hermes-node would have."""
         key = openssl.make()
-        made = self.container.certificates.issue(openssl.request(key).decode(), self.machine_id)
-        files = {"certificate": made.certificate, "key": key.decode(), "authorities": made.authority}
+        credential = self.container.certificates.issue(openssl.request(key).decode(), self.machine_id)
+        files = {"certificate": credential.certificate, "key": key.decode(), "authorities": credential.authority}
         for name, text in files.items():
             await self.channel.put(f"/root/{name}", text.encode(), mode=0o600)
 
@@ -61,7 +61,7 @@ class Fleet:
         assert endpoint
         with httpx.Client(verify=endpoint.context(), trust_env=False) as client:
             answer = client.get(f"{endpoint.url}/prometheus/api/v1/query", params={"query": promql})
-        return [one["metric"] for one in answer.json()["data"]["result"]]
+        return [series["metric"] for series in answer.json()["data"]["result"]]
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ async def test_machines_are_watched_under_their_own_names_until_they_are_revoked
     up = (await command.ok(*MONITORED, "--json")).json
     assert (up["machine"], up["logs"]) == ("hermes-local-platform", True)
     assert (await command.ok(*MONITORED, "--json")).json["changed"] == []
-    [platform] = [one for one in await command.machines() if one["name"] == up["machine"]]
+    [platform] = [machine for machine in await command.machines() if machine["name"] == up["machine"]]
     assert (await command.ok("local", "status", "--json")).json["monitoring_url"] == up["url"]
     assert up["machine"] not in (await command.run("fleet", "drift")).stdout
 
@@ -107,5 +107,5 @@ async def test_a_simulated_world_has_no_platform(tmp_path_factory: pytest.TempPa
     command = Command(tmp_path_factory.mktemp("simulated"))
     refused = await command.run("local", "up", "--driver", "sim", "--monitoring")
     assert (refused.exit_code, "simulated" in refused.stderr) == (3, True)
-    told: dict[str, Any] = json.loads((await command.ok("local", "status", "--json")).stdout)
-    assert not told["is_up"]
+    document: dict[str, Any] = json.loads((await command.ok("local", "status", "--json")).stdout)
+    assert not document["is_up"]

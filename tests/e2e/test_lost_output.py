@@ -40,10 +40,10 @@ async def shell(command: Command, line: str) -> tuple[int, str]:
 async def test_a_stream_that_takes_nothing_costs_its_output_alone(tmp_path: Path) -> None:
     command = Command(tmp_path / "home")
     await command.ok("instance", "list")
-    for line, exit_code, said in LINES:
+    for line, exit_code, output in LINES:
         code, stderr = await shell(command, line)
-        seen = (code, said in stderr, "Traceback" in stderr, "Exception ignored" in stderr)
-        assert seen == (exit_code, True, False, False), f"{line}: {code}: {stderr}"
+        outcome = (code, output in stderr, "Traceback" in stderr, "Exception ignored" in stderr)
+        assert outcome == (exit_code, True, False, False), f"{line}: {code}: {stderr}"
 
 
 async def test_the_version_needs_a_stdout_too(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_ctrl_c_among_imports_is_answered_in_one_line(tmp_path: Path) -> None:
             if line.rstrip().endswith(" typer.core"):
                 process.send_signal(signal.SIGINT)
                 break
-        said = [line for line in process.stderr.read().splitlines() if not line.startswith("import time:")]
-    assert (process.returncode, said) == (130, [_INTERRUPTED])
+        lines = [line for line in process.stderr.read().splitlines() if not line.startswith("import time:")]
+    assert (process.returncode, lines) == (130, [_INTERRUPTED])
 
 
 async def test_ctrl_c_while_a_command_runs_is_answered(tmp_path: Path) -> None:

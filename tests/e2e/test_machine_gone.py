@@ -42,8 +42,8 @@ async def test_every_repair_of_a_machine_that_is_gone_works(world: Command) -> N
     for machine in machines.values():
         await delete_behind_its_back(world.home / "local" / "world", machine)
 
-    findings = {one["subject"]: one for one in (await world.ok("fleet", "drift", "--json")).json["findings"]}
-    assert {user: one["kind"] for user, one in findings.items()} == {
+    findings = {item["subject"]: item for item in (await world.ok("fleet", "drift", "--json")).json["findings"]}
+    assert {user: item["kind"] for user, item in findings.items()} == {
         "kept": "machine-restorable",
         "asleep": "machine-restorable",
         "lost": "machine-missing",
@@ -67,29 +67,32 @@ async def test_nobody_is_told_that_all_run_where_the_vendor_says_otherwise(world
     never = (await world.ok("fleet", "status", "--json")).json
     assert (never["health"], never["by_health"]) == ({"machines_listed_at": None, "instances": []}, {"unknown": 3})
     assert "health: 3 unknown" in (await world.ok("fleet", "status")).stdout
-    asked = (await world.ok("fleet", "status", "--live", "--ask", "--json")).json
-    assert asked["by_health"] == {"healthy": 3}
+    fleet_status = (await world.ok("fleet", "status", "--live", "--ask", "--json")).json
+    assert fleet_status["by_health"] == {"healthy": 3}
 
     async with vendor_of(world.home / "local" / "world") as api:
         (await api.delete(f"/machines/{machines['bob']}")).raise_for_status()
         (await api.post(f"/machines/{machines['cleo']}/stop")).raise_for_status()
         await told(api, f"/machines/{machines['cleo']}", status="stopped")
     before = (await world.ok("fleet", "status", "--json")).json["health"]
-    assert before["machines_listed_at"] == asked["health"]["machines_listed_at"], "the vendor was asked unasked"
+    assert before["machines_listed_at"] == fleet_status["health"]["machines_listed_at"], "the vendor was asked unasked"
     await pause(1)  # times are told to the second
-    seen = (await world.ok("fleet", "status", "--live", "--ask", "--json")).json
-    assert seen["by_status"] == {"running": 3}
-    assert seen["health"]["machines_listed_at"] > before["machines_listed_at"]
-    assert [(one["user"], one["health"]) for one in seen["health"]["instances"]] == [("bob", "down"), ("cleo", "down")]
-    assert "its machine was gone when JustAVPS was asked" in seen["health"]["instances"][0]["reasons"][0]
+    status_after = (await world.ok("fleet", "status", "--live", "--ask", "--json")).json
+    assert status_after["by_status"] == {"running": 3}
+    assert status_after["health"]["machines_listed_at"] > before["machines_listed_at"]
+    assert [(instance["user"], instance["health"]) for instance in status_after["health"]["instances"]] == [
+        ("bob", "down"),
+        ("cleo", "down"),
+    ]
+    assert "its machine was gone when JustAVPS was asked" in status_after["health"]["instances"][0]["reasons"][0]
     told_later = (await world.ok("fleet", "status")).stdout
     assert "health: 2 down, 1 healthy" in told_later
     assert "down: bob, its machine was gone when JustAVPS was asked" in told_later
-    assert f"{seen['health']['machines_listed_at'][:16].replace('T', ' ')} UTC" in told_later
+    assert f"{status_after['health']['machines_listed_at'][:16].replace('T', ' ')} UTC" in told_later
     listed = (await world.ok("fleet", "status", "--health", "down")).stdout
     assert [line.split()[0] for line in listed.splitlines()] == ["USER", "bob", "cleo"]
     shown = (await world.ok("instance", "show", "ada", "--json")).json["instance"]
     assert (shown["health"], shown["reasons"]) == ("healthy", ["the gateway answered 0 s ago"])
     happened = (await world.ok("instance", "timeline", "bob", "--since", "1h", "--json")).json["timeline"]
-    assert {"operation_opened", "operation_step", "operation_ended"} <= {one["what"] for one in happened}
+    assert {"operation_opened", "operation_step", "operation_ended"} <= {item["what"] for item in happened}
     assert happened[-1]["what"] == "machine_gone_seen"

@@ -107,8 +107,8 @@ async def test_killed_at_a_step_the_same_command_revokes_before_its_row_says_so(
         await simulated.ok("backup", "create", user)
     began = await _row(simulated, user)
     await simulated.killed_at(line, *command(what, user))
-    seen = await _row(simulated, user)
-    if (seen["status"], seen["machine_name"]) != (began["status"], began["machine_name"]):
+    row = await _row(simulated, user)
+    if (row["status"], row["machine_name"]) != (began["status"], began["machine_name"]):
         await dies(simulated, copy)
     await simulated.ok(*command(what, user))
     await dies(simulated, copy)

@@ -39,10 +39,10 @@ def fleet_prometheus(folder: Path, instances: dict[str, float]) -> Iterator[str]
         prometheus.Series(
             metric,
             "gauge",
-            {"instance_id": one, "origin": "platform"},
+            {"instance_id": name, "origin": "platform"},
             [(now - age - back, now - age - back) for back in (30.0, 15.0, 0.0)],
         )
-        for one, age in instances.items()
+        for name, age in instances.items()
         for metric in (METRIC, SAMPLED)
     ]
     folder.mkdir(exist_ok=True)
@@ -58,9 +58,9 @@ async def machine_of(world: Command, user: str) -> str:
     return str((await world.ok("instance", "show", user, "--json")).json["instance"]["machine_id"])
 
 
-def why_of(seen: dict[str, Any], user: str) -> str:
+def why_of(report: dict[str, Any], user: str) -> str:
     """What a pass says of a user."""
-    return str(next(one["why"] for one in seen["decisions"] if one["user"] == user))
+    return str(next(decision["why"] for decision in report["decisions"] if decision["user"] == user))
 
 
 @asynccontextmanager
@@ -91,9 +91,9 @@ class Running:
 
         async def look() -> dict[str, Any] | Pending[dict[str, Any]]:
             wanted = {"event": event, **fields}
-            found = [line for line in self.lines if wanted.items() <= line.items()]
-            assert self.process.returncode is None or found, self.lines
-            return found[0] if found else Pending(str(self.lines[-1:]))
+            lines = [line for line in self.lines if wanted.items() <= line.items()]
+            assert self.process.returncode is None or lines, self.lines
+            return lines[0] if lines else Pending(str(self.lines[-1:]))
 
         return await until(look, what=event, timeout_s=120, every_s=0.05)
 
@@ -111,12 +111,12 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
 
 
 async def test_a_machine_that_was_stopped_is_started(world: Command) -> None:
-    made = await provisioned(world, "ada", "bob")
+    provisioned_agents = await provisioned(world, "ada", "bob")
     quiet = (await world.ok(*ONCE)).json
     assert (quiet["leads"], quiet["expected"], quiet["decisions"], quiet["knows_heartbeats"]) == (True, 2, [], False)
-    await stop_behind_its_back(world.home / "local" / "world", made["ada"]["machine_id"])
+    await stop_behind_its_back(world.home / "local" / "world", provisioned_agents["ada"]["machine_id"])
     only_told = (await world.with_variables(HERMESOPS_MONITORING_ACTIONS="none").ok(*ONCE)).json
-    assert [(one["user"], one["decision"]) for one in only_told["decisions"]] == [("ada", "Alert")]
+    assert [(decision["user"], decision["decision"]) for decision in only_told["decisions"]] == [("ada", "Alert")]
     started = (await world.ok(*ONCE)).json
     assert started["repairs"] == [{"action": "start", "outcome": "done", "count": 1}]
     assert (await world.ok(*ONCE)).json["suspects"] == 0
@@ -129,12 +129,12 @@ async def test_a_machine_that_was_stopped_is_started(world: Command) -> None:
 
 
 async def test_heartbeats_are_recorded_and_a_machine_that_answers_is_left_alone(world: Command, tmp_path: Path) -> None:
-    made = await provisioned(world, "ada", "bob")
-    ages = {made["ada"]["instance_id"]: 5.0, made["bob"]["instance_id"]: 200.0}
+    provisioned_agents = await provisioned(world, "ada", "bob")
+    ages = {provisioned_agents["ada"]["instance_id"]: 5.0, provisioned_agents["bob"]["instance_id"]: 200.0}
     with fleet_prometheus(tmp_path / "prometheus", ages) as url:
-        seen = (await world.with_variables(HERMESOPS_PROMETHEUS_URL=url).ok(*ONCE)).json
-    assert (seen["heartbeats"], seen["sources"]["prometheus"]) == (2, True)
-    [bob] = seen["decisions"]
+        report = (await world.with_variables(HERMESOPS_PROMETHEUS_URL=url).ok(*ONCE)).json
+    assert (report["heartbeats"], report["sources"]["prometheus"]) == (2, True)
+    [bob] = report["decisions"]
     assert (bob["user"], bob["decision"]) == ("bob", "Alert")
     assert "monitoring is broken: no heartbeat for" in bob["why"]
     assert "though it answers by toolbox and proxy" in bob["why"]
@@ -144,36 +144,42 @@ async def test_heartbeats_are_recorded_and_a_machine_that_answers_is_left_alone(
 
 @pytest.mark.turns(12)
 async def test_a_machine_that_hangs_is_rebooted(world: Command, tmp_path: Path) -> None:
-    made = await provisioned(world, "ada", "bob", "dora")
+    provisioned_agents = await provisioned(world, "ada", "bob", "dora")
     await world.ok("instance", "exec", "dora", "--reason", "t", "--", "systemctl", "stop", "hermes-gateway.service")
     status = (await world.ok("local", "status", "--json")).json
     hanging = FaultOrder(
-        FaultKind.SERVER_ERROR, made["dora"]["machine_id"], path="/machines/*/toolbox", status=503, for_s=40
+        FaultKind.SERVER_ERROR,
+        provisioned_agents["dora"]["machine_id"],
+        path="/machines/*/toolbox",
+        status=503,
+        for_s=40,
     )
-    ages = {one["instance_id"]: 200.0 if user == "dora" else 2.0 for user, one in made.items()}
+    ages = {item["instance_id"]: 200.0 if user == "dora" else 2.0 for user, item in provisioned_agents.items()}
     with fleet_prometheus(tmp_path / "prometheus", ages) as url:
         await ControlClient(status["api_url"], Path(status["api_key_file"])).set_fault(vars(hanging))
-        seen = (await world.with_variables(HERMESOPS_PROMETHEUS_URL=url).ok(*ONCE)).json
-    assert "and it answers neither by toolbox nor by proxy" in why_of(seen, "dora")
-    assert [(one["user"], one["decision"]) for one in seen["decisions"]] == [("dora", "Reboot")]
-    assert seen["repairs"] == [{"action": "reboot", "outcome": "done", "count": 1}]
+        report = (await world.with_variables(HERMESOPS_PROMETHEUS_URL=url).ok(*ONCE)).json
+    assert "and it answers neither by toolbox nor by proxy" in why_of(report, "dora")
+    assert [(decision["user"], decision["decision"]) for decision in report["decisions"]] == [("dora", "Reboot")]
+    assert report["repairs"] == [{"action": "reboot", "outcome": "done", "count": 1}]
     shown = (await world.ok("instance", "show", "dora", "--json")).json["instance"]
     assert "answered" in shown["reasons"][0]
     [operation] = [
-        one
-        for one in (await world.ok("operation", "list", "--all", "--json")).json["operations"]
-        if one["kind"] == "reboot" and made["dora"]["instance_id"] in one["subject"]
+        item
+        for item in (await world.ok("operation", "list", "--all", "--json")).json["operations"]
+        if item["kind"] == "reboot" and provisioned_agents["dora"]["instance_id"] in item["subject"]
     ]
     assert operation["step"].startswith("rebooting machine"), operation
 
 
 @pytest.mark.turns(12)
 async def test_a_machine_that_is_gone_is_replaced_where_that_is_allowed(world: Command, tmp_path: Path) -> None:
-    made = await provisioned(world, "ada", "bob", "cleo")
+    provisioned_agents = await provisioned(world, "ada", "bob", "cleo")
     await world.ok("backup", "create", "cleo")
-    lost = made["cleo"]["machine_id"]
+    lost = provisioned_agents["cleo"]["machine_id"]
     await delete_behind_its_back(world.home / "local" / "world", lost)
-    with fleet_prometheus(tmp_path / "prometheus", {one["instance_id"]: 200.0 for one in made.values()}) as url:
+    with fleet_prometheus(
+        tmp_path / "prometheus", {item["instance_id"]: 200.0 for item in provisioned_agents.values()}
+    ) as url:
         # Heartbeats of all are missing, and all but one answer: the share is not what this is about.
         here = world.with_variables(HERMESOPS_PROMETHEUS_URL=url, HERMESOPS_MONITORING_SILENT_SHARE="1")
         assert "has not listed its machine for less than 60 s" in why_of((await here.ok(*ONCE)).json, "cleo")
@@ -182,14 +188,14 @@ async def test_a_machine_that_is_gone_is_replaced_where_that_is_allowed(world: C
         assert "its machine is gone at JustAVPS for " in told_only
         assert "the monitor may not replace it (setting monitoring.actions)" in told_only
         assert await machine_of(world, "cleo") == lost
-        seen = (await here.with_variables(HERMESOPS_MONITORING_ACTIONS="all").ok(*ONCE)).json
-    assert {"action": "replace", "outcome": "done", "count": 1} in seen["repairs"], seen
-    assert "its newest backup is of" in why_of(seen, "cleo")
+        report = (await here.with_variables(HERMESOPS_MONITORING_ACTIONS="all").ok(*ONCE)).json
+    assert {"action": "replace", "outcome": "done", "count": 1} in report["repairs"], report
+    assert "its newest backup is of" in why_of(report, "cleo")
     assert await machine_of(world, "cleo") != lost
-    others = [one for one in seen["decisions"] if one["user"] != "cleo"]
-    assert {one["decision"] for one in others} <= {"Alert"}, "machines that answer were touched"
+    others = [decision for decision in report["decisions"] if decision["user"] != "cleo"]
+    assert {decision["decision"] for decision in others} <= {"Alert"}, "machines that answer were touched"
     happened = (await world.ok("instance", "timeline", "cleo", "--since", "1h", "--json")).json["timeline"]
-    assert "operation_opened" in {one["what"] for one in happened}
+    assert "operation_opened" in {item["what"] for item in happened}
     assert (await world.ok("fleet", "drift")).stdout == "nothing differs\n"
 
 
@@ -202,14 +208,14 @@ async def test_of_two_monitors_one_acts_and_when_it_is_killed_the_other_continue
         home = tmp_path / "home"
         await Command(home, variables).ok("registry", "migrate")
         async with local_world(home, driver="sim", variables=variables) as world:
-            made = await provisioned(world, "ada", "bob")
+            provisioned_agents = await provisioned(world, "ada", "bob")
             async with monitoring(world) as first, monitoring(world) as second:
                 leading, following = await _sorted(first, second)
                 assert leading.process.pid != following.process.pid
                 standing_by = await following.logged("monitor_stands_by")
                 checked = (await world.ok("monitor", "--check", "--json")).json
                 assert checked["leader"] == standing_by["leader"]
-                await stop_behind_its_back(world.home / "local" / "world", made["ada"]["machine_id"])
+                await stop_behind_its_back(world.home / "local" / "world", provisioned_agents["ada"]["machine_id"])
                 begun = await leading.logged("repair_begins", action="start")
                 leading.process.kill()
                 await following.logged("monitor_leads")
@@ -217,12 +223,12 @@ async def test_of_two_monitors_one_acts_and_when_it_is_killed_the_other_continue
                 assert ended["action"] in {"start", "continue"}
                 assert begun["user"] == "ada"
                 operations = (await world.ok("operation", "list", "--all", "--json")).json["operations"]
-                assert {one["status"] for one in operations if one["kind"] == "reboot"} == {"done"}
+                assert {operation["status"] for operation in operations if operation["kind"] == "reboot"} == {"done"}
                 assert (await world.ok("instance", "show", "ada", "--json")).json["instance"]["health"] == "healthy"
 
                 server.restart()
                 following.lines.clear()
-                await stop_behind_its_back(world.home / "local" / "world", made["bob"]["machine_id"])
+                await stop_behind_its_back(world.home / "local" / "world", provisioned_agents["bob"]["machine_id"])
                 await following.logged("repair_begins", user="bob")
                 await following.logged("repair_ends", outcome="done")
                 assert following.process.returncode is None, "it did not survive a restart of the database"
@@ -232,10 +238,10 @@ async def _sorted(first: Running, second: Running) -> tuple[Running, Running]:
     """The one that leads, and the one that follows."""
 
     async def look() -> tuple[Running, Running] | Pending[tuple[Running, Running]]:
-        for one, other in ((first, second), (second, first)):
-            said = {line["event"] for line in one.lines}, {line["event"] for line in other.lines}
-            if "monitor_leads" in said[0] and "monitor_stands_by" in said[1]:
-                return one, other
+        for running, other in ((first, second), (second, first)):
+            events = {line["event"] for line in running.lines}, {line["event"] for line in other.lines}
+            if "monitor_leads" in events[0] and "monitor_stands_by" in events[1]:
+                return running, other
         return Pending(str([first.lines[-1:], second.lines[-1:]]))
 
     return await until(look, what="one to lead", timeout_s=60)

@@ -78,7 +78,9 @@ async def test_a_pull_request_is_compared_with_main_and_has_no_secret(team: Team
         if file.is_file() and file.suffix in {".key", ".passphrase"}
     ]
     assert secrets
-    assert [one for one in (*secrets, machine["id"], machine["name"], machine["slug"]) if one in baseline] == []
+    assert [
+        secret for secret in (*secrets, machine["id"], machine["name"], machine["slug"]) if secret in baseline
+    ] == []
 
     async def compared(name: str, **changed: str) -> str:
         folder = _made(tmp_path / name)
@@ -111,15 +113,15 @@ async def test_settings_and_code_of_aws_are_compared_without_an_account(tmp_path
     await command.ok("--env", "production", "stack", "baseline", "--save", str(file))
     text = file.read_text()
     document = json.loads(text)
-    for one in document["baseline"]["platform"]:
-        if one["type"] == "aws:rds/instance:Instance":
-            one["inputs"]["backupRetentionPeriod"] = 99
+    for row in document["baseline"]["platform"]:
+        if row["type"] == "aws:rds/instance:Instance":
+            row["inputs"]["backupRetentionPeriod"] = 99
     file.write_text(json.dumps(document))
     ran = await command.run("--env", "production", "stack", "compare", str(file), "--exit-code", "--json")
     assert ran.exit_code == 7, str(ran)
     (change,) = ran.json["changes"]
     assert (change["stack"], change["kind"], change["name"]) == ("platform", "update", "postgresql")
-    assert [one["before"] for one in change["properties"]] == ["99"]
+    assert [row["before"] for row in change["properties"]] == ["99"]
     assert len(ran.json["cannot_know"]) == 4
 
 
@@ -129,8 +131,8 @@ async def test_production_gets_what_a_second_operator_approved_and_nothing_else(
         workflow("apply"), "stacks", team.pipeline, _made(tmp_path / "stacks"), variables={"TARGET": "local"}
     )
     assert listed.failed == []
-    found = json.loads(listed.output.removeprefix("cells<<END-OF-CELLS\n").removesuffix("END-OF-CELLS\n"))
-    assert [one["cell"] for one in found["stacks"]] == ["cell1"]
+    document = json.loads(listed.output.removeprefix("cells<<END-OF-CELLS\n").removesuffix("END-OF-CELLS\n"))
+    assert [stack["cell"] for stack in document["stacks"]] == ["cell1"]
 
     saved = await run_job(
         workflow("apply"),
@@ -141,7 +143,7 @@ async def test_production_gets_what_a_second_operator_approved_and_nothing_else(
     )
     assert saved.failed == [], saved.failed
     assert (saved.folder / "operator").stat().st_mode & 0o777 == 0o600
-    assert team.key not in saved.summary + "".join(one.said for one in saved.steps)
+    assert team.key not in saved.summary + "".join(step.said for step in saved.steps)
     assert "approval sign preview.json --save approval" in saved.summary
     preview = saved.folder / "preview.json"
     await team.bob.ok("approval", "sign", str(preview), "--save", str(tmp_path / "approval"), "--yes")
@@ -163,17 +165,17 @@ async def test_production_gets_what_a_second_operator_approved_and_nothing_else(
 
     forged = json.loads((tmp_path / "approval").read_text())
     forged["approval"]["asked"]["by"] = "mallory@example.net"
-    code, said = await apply("forged", base64.b64encode(json.dumps(forged).encode()).decode())
-    assert (code, "does not hold" in said) == (3, True), said
-    code, said = await apply("none", "")
-    assert code in {2, 3}, said
-    code, said = await apply("expired", approval, HERMESOPS_PREVIEW_LIFE_H="0.000001")
-    assert (code, "preview" in said) == (3, True), said
-    code, said = await apply("garbled", "%%%")
-    assert (code, "APPROVAL is no base64" in said) == (2, True), said
+    code, output = await apply("forged", base64.b64encode(json.dumps(forged).encode()).decode())
+    assert (code, "does not hold" in output) == (3, True), output
+    code, output = await apply("none", "")
+    assert code in {2, 3}, output
+    code, output = await apply("expired", approval, HERMESOPS_PREVIEW_LIFE_H="0.000001")
+    assert (code, "preview" in output) == (3, True), output
+    code, output = await apply("garbled", "%%%")
+    assert (code, "APPROVAL is no base64" in output) == (2, True), output
 
-    code, said = await apply("approved", approval)
-    assert (code, "approved by bob@example.net" in said) == (0, True), said
+    code, output = await apply("approved", approval)
+    assert (code, "approved by bob@example.net" in output) == (0, True), output
     audited = (await team.world.ok("audit", "log", "--json")).stdout
     assert f"{SUBJECT}@oidc:" in audited or "pipeline" in audited
 
@@ -210,10 +212,10 @@ async def test_a_rollout_is_started_and_waited_for_by_exit_code(team: Team, tmp_
         worker.terminate()
         await worker.communicate()
     assert ran.failed == [], ran.failed
-    assert [one.name for one in ran.steps] == ["Install", "Preview", "Start", "Wait for its end"]
+    assert [step.name for step in ran.steps] == ["Install", "Preview", "Start", "Wait for its end"]
     assert not (tmp_path / "broken").exists()
-    (one,) = (await open_world.ok("rollout", "list", "--all", "--json")).json["rollouts"]
-    assert (one["release"], one["state"]) == (release, "done")
+    (row,) = (await open_world.ok("rollout", "list", "--all", "--json")).json["rollouts"]
+    assert (row["release"], row["state"]) == (release, "done")
 
 
 async def test_the_nights_look_fails_by_its_exit_code_when_something_differs(team: Team, tmp_path: Path) -> None:
@@ -225,11 +227,11 @@ async def test_the_nights_look_fails_by_its_exit_code_when_something_differs(tea
 
     machine = (await team.world.machines())[0]
     await resize_behind_its_back(team.world.home / "local" / "world", machine["id"])
-    found = await run_job(
+    job_run = await run_job(
         workflow("drift"), "drift", team.pipeline, _made(tmp_path / "found"), variables=night, without=AWS_ALONE
     )
-    codes = {one.name: one.exit_code for one in found.steps}
-    assert codes["Compare registry, JustAVPS and machines"] == 7, found.steps
+    codes = {step.name: step.exit_code for step in job_run.steps}
+    assert codes["Compare registry, JustAVPS and machines"] == 7, job_run.steps
     assert codes["Check the audit log"] == 0, "what comes after what failed is looked at as well"
 
 

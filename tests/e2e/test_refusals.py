@@ -148,8 +148,8 @@ async def test_closed_streams_and_readers_that_left_change_no_exit_code(nowhere:
         ("$H bogus 2>&1 | true", 2),
     ):
         code, _, stderr = await shell(nowhere, line)
-        seen = (code, "Traceback" in stderr, "Exception ignored" in stderr)
-        assert seen == (exit_code, False, False), f"{line}: {stderr}"
+        outcome = (code, "Traceback" in stderr, "Exception ignored" in stderr)
+        assert outcome == (exit_code, False, False), f"{line}: {stderr}"
 
 
 @pytest.fixture

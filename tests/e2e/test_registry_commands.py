@@ -32,8 +32,8 @@ async def test_the_audit_is_read_and_whole(ops: Command) -> None:
         (1, "command_run", "first"),
     ]
     assert (await ops.ok("audit", "log", "--who", "nobody", "--json")).json["entries"] == []
-    told = (await ops.ok("audit", "verify", "--json")).json
-    assert (told["entries"], told["epoch"], told["anchored_to"]) == (2, 2, 2)
+    audit_verify = (await ops.ok("audit", "verify", "--json")).json
+    assert (audit_verify["entries"], audit_verify["epoch"], audit_verify["anchored_to"]) == (2, 2, 2)
     wrong = await ops.run("audit", "log", "--since", "yesterday")
     assert (wrong.exit_code, "'yesterday' is not a time" in wrong.stderr) == (2, True)
 

@@ -25,9 +25,13 @@ async def test_a_lost_registry_is_rebuilt_and_nothing_differs(tmp_path: Path) ->
         before = (await command.ok("instance", "list", "--json")).json["instances"]
         lose(command.home / "local")
 
-        told = (await command.ok("registry", "rebuild", "--dry-run", "--json")).json
-        assert {one["instance_id"] for one in told["instances"]} == {row["instance_id"] for row in before}
-        assert {left["name"] for left in told["left"]} == {row["user_id"] for row in before}, "whose alias is lost"
+        registry_rebuild = (await command.ok("registry", "rebuild", "--dry-run", "--json")).json
+        assert {instance["instance_id"] for instance in registry_rebuild["instances"]} == {
+            row["instance_id"] for row in before
+        }
+        assert {left["name"] for left in registry_rebuild["left"]} == {row["user_id"] for row in before}, (
+            "whose alias is lost"
+        )
         assert not (command.home / "local" / "registry.db").exists()
         unconfirmed = await command.run("registry", "rebuild", "--alias", "ada")
         assert unconfirmed.exit_code == 3, str(unconfirmed)
@@ -69,10 +73,10 @@ async def test_a_machine_that_poses_as_another_instance_is_believed_nowhere_and_
         lose(folder)
 
         aliases = [word for user in ("ada", "eve", "bob") for word in ("--alias", user)]
-        told = (await command.ok("registry", "rebuild", *aliases, "--yes", "--dry-run", "--json")).json
-        assert [one["user"] for one in told["instances"]] == ["bob"]
+        registry_rebuild = (await command.ok("registry", "rebuild", *aliases, "--yes", "--dry-run", "--json")).json
+        assert [instance["user"] for instance in registry_rebuild["instances"]] == ["bob"]
         true, liar = rows["ada"]["machine_name"], rows["eve"]["machine_name"]
-        claims = {left["name"]: left["why"] for left in told["left"]}
+        claims = {left["name"]: left["why"] for left in registry_rebuild["left"]}
         assert claims.keys() == {true, liar}
         assert all(f"{true} (epoch 1" in why and f"{liar} (epoch 2" in why for why in claims.values()), claims
         assert all(f"belongs to instance {rows['eve']['instance_id']}" in why for why in claims.values()), (
@@ -111,8 +115,8 @@ async def pose(vendor: httpx.AsyncClient, machine_id: str, *, as_machine: str) -
 async def json_of(vendor: httpx.AsyncClient, machine_id: str, name: str) -> dict[str, Any]:
     path = f"/etc/hermes-node/{name}.json"
     answer = await vendor.get(f"machines/{machine_id}/toolbox/files/download", params={"path": path})
-    found: dict[str, Any] = answer.json()
-    return found
+    series: dict[str, Any] = answer.json()
+    return series
 
 
 def lose(folder: Path) -> None:

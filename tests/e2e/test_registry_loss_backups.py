@@ -31,10 +31,10 @@ async def test_every_agent_is_backed_up_and_restored_after_its_registry_was_lost
         rebuild = ("registry", "rebuild", "--yes", "--reason", "lost")
         for seconds in (0.9, 1.2, 1.5):
             await command.killed_after(seconds, *rebuild)
-        said = await command.ok("registry", "rebuild", "--over", "local", "--yes", "--json")
-        assert said.json["left"] == []
-        assert {one["user"]: one["status"] for one in (await _instances(command)).values()} == {
-            one["user"]: one["status"] for one in instances.values()
+        ran = await command.ok("registry", "rebuild", "--over", "local", "--yes", "--json")
+        assert ran.json["left"] == []
+        assert {instance["user"]: instance["status"] for instance in (await _instances(command)).values()} == {
+            instance["user"]: instance["status"] for instance in instances.values()
         }
         await command.ok("registry", "check")
         await command.ok("audit", "verify")
@@ -42,7 +42,7 @@ async def test_every_agent_is_backed_up_and_restored_after_its_registry_was_lost
         await command.ok("identity", "renew", "--all")
         for user in USERS:
             kept = await _backups(command, user)
-            assert [one for one in kept if one in before[user]] == before[user], user
+            assert [name for name in kept if name in before[user]] == before[user], user
             await command.ok("backup", "create", user)
             assert len(await _backups(command, user)) == len(kept) + 1
             oldest = before[user][-1]
@@ -63,7 +63,7 @@ async def test_an_agent_whose_machine_went_with_the_registry_comes_back_from_its
         await command.ok("registry", "rebuild", "--yes")
         await command.ok("image", "build")  # which one there is was in the rows as well
         (finding,) = [
-            one for one in (await command.ok("fleet", "drift", "--json")).json["findings"] if one["subject"] == "ada"
+            item for item in (await command.ok("fleet", "drift", "--json")).json["findings"] if item["subject"] == "ada"
         ]
         assert finding["repair"][0] == "hermesops backup restore ada --onto-new-machine", finding
         await command.ok("backup", "restore", "ada", "--onto-new-machine", "--yes", "--reason", "t")
@@ -85,7 +85,7 @@ async def test_an_old_copy_says_what_it_does_not_know_and_a_rebuild_over_it_adds
         assert rows[0]["file"] == early["file"]
 
         restored = (await command.ok("registry", "restore", early["file"], "--over", "local", "--yes", "--json")).json
-        (bobs,) = [one["machine_name"] for one in instances.values() if one["user"] == "bob"]
+        (bobs,) = [instance["machine_name"] for instance in instances.values() if instance["user"] == "bob"]
         assert (restored["instances"], restored["unknown_machines"]) == (1, [bobs])
         whole = await command.run("registry", "rebuild", "--yes")
         assert whole.exit_code == 3, str(whole)
@@ -97,7 +97,7 @@ async def test_an_old_copy_says_what_it_does_not_know_and_a_rebuild_over_it_adds
         assert added["written"] == 1
         assert (await _instances(command)).keys() == instances.keys()
         assert (await command.ok("audit", "verify", "--json")).json["entries"] > entries, "the audit goes on"
-        reasons = [one["reason"] for one in (await command.ok("registry", "copies", "--json")).json["copies"]]
+        reasons = [copy["reason"] for copy in (await command.ok("registry", "copies", "--json")).json["copies"]]
         assert {"before-restore", "before-rebuild", "by-hand"} <= set(reasons)
         await command.ok("identity", "renew", "bob")
         await command.ok("backup", "create", "bob")
@@ -113,7 +113,7 @@ async def _begin(command: Command, *users: str) -> None:
 
 
 async def _backups(command: Command, user: str) -> list[str]:
-    return [one["backup"] for one in (await command.ok("backup", "list", user, "--json")).json["backups"]]
+    return [backup["backup"] for backup in (await command.ok("backup", "list", user, "--json")).json["backups"]]
 
 
 async def _instances(command: Command) -> dict[str, Any]:

@@ -34,8 +34,8 @@ async def test_a_lost_registry_costs_no_agent_its_backups_or_its_memory(own: Com
     rebuild = ("registry", "rebuild", "--yes", "--reason", "lost")
     await own.killed_at("asking 2 machines", *rebuild)
     await own.killed_at("reading recovery records", *rebuild)
-    said = (await own.ok(*rebuild, "--json")).json
-    assert (said["left"], said["written"]) == ([], len(USERS))
+    rebuilt = (await own.ok(*rebuild, "--json")).json
+    assert (rebuilt["left"], rebuilt["written"]) == ([], len(USERS))
     await own.ok("registry", "check")
     await own.ok("audit", "verify")
     await own.ok("identity", "renew", "--all")

@@ -41,9 +41,9 @@ async def relay(world: Command, logged: list[str]) -> AsyncIterator[str]:
         yield f"https://{where.strip().rpartition('relaying on ')[2]}"
     finally:
         process.send_signal(signal.SIGTERM)
-        _, told = await asyncio.wait_for(process.communicate(), 60)
-        logged.append(told.decode())
-        assert process.returncode == 0, told
+        _, output = await asyncio.wait_for(process.communicate(), 60)
+        logged.append(output.decode())
+        assert process.returncode == 0, output
 
 
 async def admitted(world: Command, folder: Path, name: str) -> ssl.SSLContext:
@@ -73,8 +73,8 @@ async def test_a_service_talks_to_agents_and_holds_no_token(simulated: Command, 
     ):
         for user in ("ada", "bob"):
             assert (await http.get(f"/agents/{user}/health/detailed")).json()["status"] == "ok"
-        said = await http.post("/agents/ada/v1/chat/completions", json=CHAT)
-        assert (said.status_code, said.headers["x-relay-from"]) == (200, "agent")
+        response = await http.post("/agents/ada/v1/chat/completions", json=CHAT)
+        assert (response.status_code, response.headers["x-relay-from"]) == (200, "agent")
         async with http.stream("POST", "/agents/ada/v1/chat/completions", json={**CHAT, "stream": True}) as stream:
             assert stream.headers["content-type"] == "text/event-stream"
             assert (await stream.aread()).strip().endswith(b"data: [DONE]")
@@ -96,7 +96,7 @@ async def test_a_service_talks_to_agents_and_holds_no_token(simulated: Command, 
         [row] = (await simulated.ok("relay", "list", "--json")).json["certificates"]
         assert (row["service"], row["state"]) == ("message-router", "revoked")
     api_key = (simulated.home / "local" / "world" / "api.key").read_text().strip()
-    told = "".join(logged) + json.dumps([ran.stdout + ran.stderr for ran in simulated.said])
-    assert "request_ended" in told
+    text = "".join(logged) + json.dumps([ran.stdout + ran.stderr for ran in simulated.said])
+    assert "request_ended" in text
     for secret in ("canary-of-a-user", api_key, "PRIVATE KEY"):
-        assert secret not in told
+        assert secret not in text

@@ -33,7 +33,7 @@ async def test_a_release_is_built_shown_checked_and_taken_back(command: Command,
     second = await _build(command, "--agent", AGENT, "--managed", str(over))
 
     listed = (await command.ok("release", "list", "--json")).json["releases"]
-    assert [one["id"] for one in listed] == [second, first]
+    assert [release_row["id"] for release_row in listed] == [second, first]
     assert listed[1] | {"created_at": "", "who": ""} == {
         "id": first,
         "agent": AGENT,

@@ -41,23 +41,23 @@ async def mood_of(command: Command, user: str, mood: str) -> None:
 
 
 async def status(command: Command) -> dict[str, Any]:
-    told: dict[str, Any] = (await command.ok("rollout", "status", "--json")).json
-    return told
+    rollout_status: dict[str, Any] = (await command.ok("rollout", "status", "--json")).json
+    return rollout_status
 
 
 async def reached(command: Command, release: str) -> bool | Pending[bool]:
     """Whether the rollout under way is of that release and somebody runs it."""
     ran = await command.run("rollout", "status", "--json")
-    told = ran.json if ran.exit_code == 0 else {}
-    has_it = told.get("progress", {}).get("reached", 0) > 0 and told["rollout"]["release"] == release
+    report = ran.json if ran.exit_code == 0 else {}
+    has_it = report.get("progress", {}).get("reached", 0) > 0 and report["rollout"]["release"] == release
     return has_it or Pending("not yet")
 
 
 async def test_a_good_release_reaches_everybody_and_every_decision_is_explained(fleet: Command) -> None:
-    told = await status(fleet)
-    assert (told["rollout"]["state"], told["progress"]["reached"]) == ("done", USERS)
-    assert [stage["targets"] for stage in told["progress"]["stages"]] == [1, 1, 6]
-    assert all(target["on_release"] for target in told["targets"])
+    rollout = await status(fleet)
+    assert (rollout["rollout"]["state"], rollout["progress"]["reached"]) == ("done", USERS)
+    assert [stage["targets"] for stage in rollout["progress"]["stages"]] == [1, 1, 6]
+    assert all(target["on_release"] for target in rollout["targets"])
     events = (await fleet.ok("rollout", "explain", "--json")).json["events"]
     assert all(event["why"] for event in events if event["kind"] in {"start", "deploy_targets", "state"})
     assert {"start", "deploy_targets", "deployed", "state"} <= {event["kind"] for event in events}
@@ -70,16 +70,16 @@ async def test_a_release_that_breaks_everybody_halts_at_its_first_canary_and_tha
     assert ran.exit_code == 8, ran
     assert ran.json["rollout"]["state"] == "halted"
     assert (ran.json["progress"]["touched"], ran.json["progress"]["failed"]) == (1, 1)
-    told = await status(fleet)
-    [hurt] = [target for target in told["targets"] if target["touched_at"]]
+    rollout = await status(fleet)
+    [hurt] = [target for target in rollout["targets"] if target["touched_at"]]
     assert not hurt["on_release"]
     assert (await fleet.run("rollout", "status", "--exit-code")).exit_code == 8
     again = await fleet.run("rollout", "start", hurt["release_before"], "--where", f"user={hurt['user']}")
     assert again.exit_code == 3, again
-    assert told["rollout"]["id"] in again.stderr
+    assert rollout["rollout"]["id"] in again.stderr
     await fleet.ok("rollout", "abort", "--reason", "broken")
-    seen = await fleet.ok("rollback", hurt["user"], "--json", "--to", hurt["release_before"])
-    assert not seen.json["rollback"]["changed"]
+    rollback = await fleet.ok("rollback", hurt["user"], "--json", "--to", hurt["release_before"])
+    assert not rollback.json["rollback"]["changed"]
 
 
 @pytest.mark.turns(10)
@@ -104,7 +104,7 @@ async def test_who_came_later_is_brought_what_the_others_have_without_being_aske
     await fleet.ok("provision", "asleep", "--plan", "light")
     await fleet.ok("instance", "suspend", "asleep", "--reason", "holidays")
     [outdated] = [
-        one for one in (await fleet.ok("fleet", "outdated", "--json")).json["outdated"] if one["user"] == "late"
+        row for row in (await fleet.ok("fleet", "outdated", "--json")).json["outdated"] if row["user"] == "late"
     ]
     due = {row["job"]: row["due"] for row in (await fleet.ok("job", "list", "--json")).json["jobs"]}
     assert due["outdated"] == 1
@@ -115,7 +115,7 @@ async def test_who_came_later_is_brought_what_the_others_have_without_being_aske
     await asyncio.wait_for(worker.communicate(), 60)
     assert (await fleet.ok("instance", "show", "late", "--json")).json["instance"]["release"] == outdated["release"]
     await fleet.ok("rollout", "promote", "--full", "--reason", "no time")
-    assert [one["user"] for one in (await fleet.ok("fleet", "outdated", "--json")).json["outdated"]] == []
+    assert [row["user"] for row in (await fleet.ok("fleet", "outdated", "--json")).json["outdated"]] == []
     for user in ("late", "asleep"):
         await fleet.ok("instance", "terminate", user, "--yes", "--reason", "test")
 
@@ -137,8 +137,8 @@ async def test_who_is_in_the_middle_of_a_run_is_left_for_later(fleet: Command) -
     await mood_of(fleet, "user-6", "")
     await asyncio.wait_for(process.communicate(), 120)
     assert process.returncode == 0
-    told = await status(fleet)
-    assert (told["rollout"]["state"], [target["on_release"] for target in told["targets"]]) == ("done", [True])
+    rollout = await status(fleet)
+    assert (rollout["rollout"]["state"], [target["on_release"] for target in rollout["targets"]]) == ("done", [True])
 
 
 async def test_an_agent_that_moves_takes_its_release_along(fleet: Command) -> None:
@@ -156,8 +156,8 @@ async def test_agents_that_move_while_a_release_is_brought_get_it_all_the_same(f
     moves = [("instance", "move", user, "--region", "nbg1", "--reason", "beside a rollout") for user in movers]
     starts = ("rollout", "start", release, "--all", *QUICK)
     await asyncio.gather(*(fleet.ok(*words) for words in (starts, *moves)))
-    told = await status(fleet)
-    assert (told["rollout"]["state"], told["progress"]["reached"]) == ("done", USERS)
+    rollout = await status(fleet)
+    assert (rollout["rollout"]["state"], rollout["progress"]["reached"]) == ("done", USERS)
     for user in movers:
         assert (await fleet.ok("instance", "show", user, "--json")).json["instance"]["release"] == release
 
@@ -183,20 +183,20 @@ async def test_a_rollout_that_was_interrupted_goes_on_and_is_put_back_whole(flee
 
     await until(lambda: reached(fleet, release), what="the first that runs it", timeout_s=120, every_s=0.5)
     process.send_signal(signal.SIGINT)
-    _, said = await asyncio.wait_for(process.communicate(), 60)
+    _, output = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == INTERRUPTED
-    assert b"hermesops rollout resume" in said
-    told = await status(fleet)
-    assert told["rollout"]["state"] == "running"
-    touched = {target["user"]: target["touched_at"] for target in told["targets"] if target["on_release"]}
+    assert b"hermesops rollout resume" in output
+    rollout = await status(fleet)
+    assert rollout["rollout"]["state"] == "running"
+    touched = {target["user"]: target["touched_at"] for target in rollout["targets"] if target["on_release"]}
     await fleet.ok("rollout", "promote", "--full", "--reason", "no time")
-    told = await status(fleet)
-    assert (told["rollout"]["state"], told["progress"]["reached"]) == ("done", USERS)
-    assert touched.items() <= {target["user"]: target["touched_at"] for target in told["targets"]}.items()
-    back = await fleet.ok("rollback", "--rollout", told["rollout"]["id"], "--yes", "--json")
+    rollout = await status(fleet)
+    assert (rollout["rollout"]["state"], rollout["progress"]["reached"]) == ("done", USERS)
+    assert touched.items() <= {target["user"]: target["touched_at"] for target in rollout["targets"]}.items()
+    back = await fleet.ok("rollback", "--rollout", rollout["rollout"]["id"], "--yes", "--json")
     assert back.json["rollout"]["state"] == "rolled_back"
-    told = await status(fleet)
-    assert {target["state"] for target in told["targets"]} == {"rolled_back"}
+    rollout = await status(fleet)
+    assert {target["state"] for target in rollout["targets"]} == {"rolled_back"}
     changes = (await fleet.ok("rollout", "history", "--json")).json["changes"]
     assert [change["to"] for change in changes][-2:] == ["rolling_back", "rolled_back"]
 

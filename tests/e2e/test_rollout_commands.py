@@ -49,8 +49,8 @@ def operators(fleet: Command, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 async def status(command: Command, rollout_id: str = "") -> dict[str, Any]:
-    told: dict[str, Any] = (await command.ok("rollout", "status", *filter(None, [rollout_id]), "--json")).json
-    return told
+    rollout_status: dict[str, Any] = (await command.ok("rollout", "status", *filter(None, [rollout_id]), "--json")).json
+    return rollout_status
 
 
 async def comes_to(command: Command, release: str, state: str, *, reached: int) -> dict[str, Any]:
@@ -60,17 +60,19 @@ async def comes_to(command: Command, release: str, state: str, *, reached: int) 
         ran = await command.run("rollout", "status", "--json")
         if ran.exit_code or ran.json["rollout"]["release"] != release:
             return Pending("not begun")
-        told: dict[str, Any] = ran.json
-        changing = [one for one in told["targets"] if one["state"] in {"fetching", "activating", "unconfirmed"}]
-        is_there = told["rollout"]["state"] == state and told["progress"]["reached"] >= reached and not changing
-        return told if is_there else Pending(str(told["rollout"]))
+        report: dict[str, Any] = ran.json
+        changing = [
+            target for target in report["targets"] if target["state"] in {"fetching", "activating", "unconfirmed"}
+        ]
+        is_there = report["rollout"]["state"] == state and report["progress"]["reached"] >= reached and not changing
+        return report if is_there else Pending(str(report["rollout"]))
 
     return await until(observe, what=f"the rollout is {state}", timeout_s=180, every_s=0.8)
 
 
 async def changes(command: Command, rollout_id: str) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = (await command.ok("rollout", "history", rollout_id, "--json")).json["changes"]
-    return told
+    changes: list[dict[str, Any]] = (await command.ok("rollout", "history", rollout_id, "--json")).json["changes"]
+    return changes
 
 
 async def test_canaries_that_get_slower_halt_a_live_rollout_and_it_can_be_replayed(fleet: Command) -> None:
@@ -87,10 +89,10 @@ async def test_canaries_that_get_slower_halt_a_live_rollout_and_it_can_be_replay
     touched = ran.json["progress"]["touched"]
     assert 5 <= touched <= USERS // 2
     assert ran.json["progress"]["failed"] == 0, "none of them alone is slow enough to fail"
-    first, *told, _, _ = ran.stderr.splitlines()
+    first, *reports, _, _ = ran.stderr.splitlines()
     assert first.startswith(f"rollout {rollout['id']} deploys {slow} to {USERS} instances, begun by ")
-    assert all(f" of {USERS} healthy" in line.partition(": ")[0] for line in told)
-    assert any(f"the rollout is halted: {rollout['reason']}" in line for line in told)
+    assert all(f" of {USERS} healthy" in line.partition(": ")[0] for line in reports)
+    assert any(f"the rollout is halted: {rollout['reason']}" in line for line in reports)
     again = (await fleet.ok("rollout", "replay", rollout["id"], "--json")).json
     assert again["halted"]
     assert 5 <= again["touched"] <= touched
@@ -112,17 +114,17 @@ async def test_each_stage_waits_for_another_operators_signature(fleet: Command, 
         refused = await operators[who].run("rollout", "approve", rollout["id"], "--stage", "1")
         assert refused.exit_code == 3, refused
         assert problem in refused.stderr
-    told = await status(fleet)
-    assert (told["rollout"], told["progress"]["touched"]) == (rollout, 0)
-    assert "approve" not in {one["what"] for one in await changes(fleet, rollout["id"])}
+    rollout_status = await status(fleet)
+    assert (rollout_status["rollout"], rollout_status["progress"]["touched"]) == (rollout, 0)
+    assert "approve" not in {change["what"] for change in await changes(fleet, rollout["id"])}
 
     approved = (await bob.ok("rollout", "approve", "--stage", "1", "--reason", "looks fine", "--json")).json
     assert (approved["stage"], approved["approved_by"]) == (1, "bob@example.net")
-    told = await comes_to(fleet, release, "paused", reached=USERS // 4)
-    assert told["progress"]["touched"] == USERS // 4
-    assert told["rollout"]["reason"].startswith("stage 2 needs a second operator's approval: blast radius")
+    rollout_status = await comes_to(fleet, release, "paused", reached=USERS // 4)
+    assert rollout_status["progress"]["touched"] == USERS // 4
+    assert rollout_status["rollout"]["reason"].startswith("stage 2 needs a second operator's approval: blast radius")
     events = (await fleet.ok("rollout", "explain", "--json")).json["events"]
-    [event] = [one for one in events if one["decision"].get("verb") == "approve"]
+    [event] = [recorded for recorded in events if recorded["decision"].get("verb") == "approve"]
     assert (event["decision"]["who"], event["decision"]["approved"], event["why"]) == (
         "bob@example.net",
         1,
@@ -133,8 +135,8 @@ async def test_each_stage_waits_for_another_operators_signature(fleet: Command, 
     assert signed["signature"].startswith("-----BEGIN SSH SIGNATURE-----")
 
     await bob.ok("rollout", "approve", "--stage", "2")
-    _, said = await asyncio.wait_for(process.communicate(), 180)
-    assert process.returncode == 0, said.decode()
+    _, output = await asyncio.wait_for(process.communicate(), 180)
+    assert process.returncode == 0, output.decode()
     assert (await status(fleet))["progress"]["reached"] == USERS
 
 
@@ -145,16 +147,16 @@ async def test_a_paused_rollout_touches_nobody_new_until_it_is_resumed(fleet: Co
     await comes_to(fleet, release, "running", reached=1)
     shown = (await fleet.ok("rollout", "pause", "--reason", "a demonstration", "--json")).json["rollout"]
     assert (shown["state"], shown["reason"]) == ("paused", "a demonstration")
-    told = await comes_to(fleet, release, "paused", reached=1)
-    assert told["progress"]["touched"] < USERS
+    rollout_status = await comes_to(fleet, release, "paused", reached=1)
+    assert rollout_status["progress"]["touched"] < USERS
     await pause(3)
-    assert (await status(fleet))["progress"]["touched"] == told["progress"]["touched"]
+    assert (await status(fleet))["progress"]["touched"] == rollout_status["progress"]["touched"]
     assert (await fleet.run("rollout", "pause")).exit_code == 3
     resumed = await fleet.ok("rollout", "resume", "--reason", "it is over", "--json")
     assert (resumed.json["rollout"]["state"], resumed.json["progress"]["reached"]) == ("done", USERS)
     await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0
-    steered = [(one["what"], one["to"], one["why"]) for one in await changes(fleet, shown["id"])]
+    steered = [(change["what"], change["to"], change["why"]) for change in await changes(fleet, shown["id"])]
     assert ("pause", "paused", "a demonstration") in steered
     assert ("resume", "running", "it is over") in steered
 
@@ -165,15 +167,19 @@ async def test_those_that_failed_are_tried_again_through_the_same_gates(fleet: C
     first = await fleet.run("rollout", "start", release, *QUICK, "--vitals", "none", "--stages", "100%", "--json")
     assert first.exit_code == 8, first
     rollout_id = first.json["rollout"]["id"]
-    failed = {one["user"]: one["touched_at"] for one in (await status(fleet))["targets"] if one["state"] == "failed"}
+    failed = {
+        target["user"]: target["touched_at"]
+        for target in (await status(fleet))["targets"]
+        if target["state"] == "failed"
+    }
     assert failed
     again = await fleet.run("rollout", "retry", "--reason", "perhaps the network", "--json")
     assert again.exit_code == 8, again
-    now = {one["user"]: one["touched_at"] for one in (await status(fleet))["targets"]}
+    now = {target["user"]: target["touched_at"] for target in (await status(fleet))["targets"]}
     # The gates halt it again, on a busy computer before the last of them began anew.
     assert any(now[user] for user in failed)
     assert all(now[user] is None or now[user] > touched_at for user, touched_at in failed.items())
-    steered = [(one["what"], one["to"], one["why"]) for one in await changes(fleet, rollout_id)]
+    steered = [(change["what"], change["to"], change["why"]) for change in await changes(fleet, rollout_id)]
     assert ("retry", "running", "perhaps the network") in steered
     assert steered[-1][1] == "halted"
     await fleet.ok("rollout", "abort", "--reason", "broken")

@@ -46,8 +46,8 @@ async def lives(command: Command, user: str) -> bool:
 
 
 async def status(command: Command) -> dict[str, Any]:
-    told: dict[str, Any] = (await command.ok("rollout", "status", "--json")).json
-    return told
+    rollout_status: dict[str, Any] = (await command.ok("rollout", "status", "--json")).json
+    return rollout_status
 
 
 async def test_an_image_that_nobody_boots_halts_at_its_first_canary_and_nobody_was_touched(fleet: Command) -> None:
@@ -77,8 +77,8 @@ async def test_one_that_does_not_live_on_its_new_machine_is_brought_back(fleet: 
         await asyncio.wait_for(process.communicate(), 120)
         (await api.delete("/local/faults")).raise_for_status()
     assert process.returncode == 8
-    told = await status(fleet)
-    [hurt] = [target for target in told["targets"] if target["touched_at"]]
+    rollout = await status(fleet)
+    [hurt] = [target for target in rollout["targets"] if target["touched_at"]]
     assert (hurt["state"], hurt["on_release"]) == ("failed", False), hurt
     assert "on its new machine" in hurt["detail"]
     assert images(fleet) == before
@@ -103,14 +103,14 @@ async def test_everybody_comes_to_machines_of_the_image_though_the_runner_is_kil
     process.kill()
     await asyncio.wait_for(process.communicate(), 60)
     await fleet.ok("rollout", "start", NEXT, "--all", *QUICK)
-    told = await status(fleet)
-    assert (told["rollout"]["state"], told["progress"]["reached"]) == ("done", USERS), told
-    assert told["rollout"]["release"] == ahead["release"]
+    rollout = await status(fleet)
+    assert (rollout["rollout"]["state"], rollout["progress"]["reached"]) == ("done", USERS), rollout
+    assert rollout["rollout"]["release"] == ahead["release"]
     assert set(images(fleet).values()) == {ahead["release"]}
     assert (await fleet.ok("fleet", "outdated")).stdout == "no instance is outdated\n"
     findings = (await fleet.ok("fleet", "drift", "--json")).json["findings"]
     assert {finding["subject"] for finding in findings} <= {"hermes-gone"}, findings
-    back = await fleet.ok("rollback", "--rollout", told["rollout"]["id"], "--yes", "--json")
+    back = await fleet.ok("rollback", "--rollout", rollout["rollout"]["id"], "--yes", "--json")
     assert back.json["rollout"]["state"] == "rolled_back"
     assert images(fleet) == before
     for row in (await fleet.ok("instance", "list", "--json")).json["instances"]:

@@ -38,13 +38,13 @@ async def stop_behind_its_back(world: Command) -> None:
 async def transcript(world: Command) -> dict[str, Any]:
     """The newest one, with its steps by name."""
     entries = (await world.ok("audit", "log", "--json")).json["entries"]
-    newest = next(one for one in entries if one["action"] == "runbook_run")
+    newest = next(logged for logged in entries if logged["action"] == "runbook_run")
     assert newest["subject"].startswith("instance/")
-    return {one["step"]: one for one in newest["after"]["steps"]}
+    return {step["step"]: step for step in newest["after"]["steps"]}
 
 
 def outcomes(ran: Ran) -> dict[str, str]:
-    return {one["step"]: one["outcome"] for one in ran.json["steps"]}
+    return {step["step"]: step["outcome"] for step in ran.json["steps"]}
 
 
 async def test_a_machine_that_is_gone_is_replaced(world: Command) -> None:

@@ -10,7 +10,7 @@ from hermesops.observability.runbook.faults import FAULTS
 from tests.support.real.commands.command import Command, local_world
 from tests.support.runbooks.executions import ALONE, EXECUTIONS
 
-DRILLED = [one.name for one in FAULTS if one.is_drilled and not one.needs_real]
+DRILLED = [fault.name for fault in FAULTS if fault.is_drilled and not fault.needs_real]
 WATCHED = {
     *("vendor-and-reports-away", "monitor-killed", "monitoring-away", "platform-service-ended", "revocations-unheard"),
     *("platform-certificate-old", "database-log-stuck", "database-backup-old", "platform-disk-full", "router-cut-off"),
@@ -18,7 +18,7 @@ WATCHED = {
 }
 """Faults that are seen by the platform's real monitoring: it takes a while to start, and alerts to come and go."""
 
-REAL = [one.name for one in FAULTS if one.needs_real]
+REAL = [fault.name for fault in FAULTS if fault.needs_real]
 KEPT = {"HERMESOPS_LAST_BACKUP": "required", "HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_PREVIOUS_DAYS": "1"}
 
 

@@ -50,9 +50,9 @@ async def test_secrets_live_in_an_age_file_and_nowhere_else(age: Command, tmp_pa
 async def test_what_a_person_has_to_do_is_said_step_by_step(tmp_path: Path) -> None:
     (tmp_path / "staging").mkdir()
     command = Command(tmp_path, {"HERMESOPS_ENV": "staging"})
-    said = await command.run("secrets", "rotate", "api.key", "--json")
-    assert said.exit_code == 7
-    assert "hermesops --env staging secrets set api.key --from FILE" in said.json["steps"]
+    ran = await command.run("secrets", "rotate", "api.key", "--json")
+    assert ran.exit_code == 7
+    assert "hermesops --env staging secrets set api.key --from FILE" in ran.json["steps"]
     unknown = await command.run("secrets", "rotate", "apikey")
     assert unknown.exit_code == 2
     assert "api.key" in unknown.stderr
@@ -66,8 +66,8 @@ async def test_a_secret_in_a_variable_opens_and_is_not_changed(tmp_path: Path) -
         "HERMESOPS_SECRET_API_KEY": CANARY,
     }
     command = Command(tmp_path, variables)
-    asked = await command.run("secrets", "check", "api.key", "--json")
-    assert asked.json["checks"][0]["verdict"] == "unknown", "the key was found, the vendor is silent"
+    secrets_check = await command.run("secrets", "check", "api.key", "--json")
+    assert secrets_check.json["checks"][0]["verdict"] == "unknown", "the key was found, the vendor is silent"
     refused = await command.run("registry", "check")
     assert refused.exit_code == 3
     assert "HERMESOPS_SECRET_REGISTRY_KEY" in refused.stderr

@@ -79,8 +79,8 @@ async def test_what_the_agent_can_read_holds_only_its_own_tokens(world: Command)
     ask = f"RUN: python3 {PLACE} {hashes}"
     ran = await world.ok("instance", "chat", users[0], ask, "--reason", "test", "--json")
     assert "FOUND " in ran.json["answer"], str(ran)
-    found = set(ran.json["answer"].partition("FOUND ")[2].partition("\\n")[0].partition('"')[0].strip().split(";"))
-    assert found == {"its-api-key", "its-token"}, str(ran)
+    names = set(ran.json["answer"].partition("FOUND ")[2].partition("\\n")[0].partition('"')[0].strip().split(";"))
+    assert names == {"its-api-key", "its-token"}, str(ran)
     for user in users:
         await world.ok("instance", "terminate", user, "--yes")
 
@@ -108,14 +108,14 @@ async def test_secrets_stay_in_their_files(world: Command) -> None:
             {home / "keys" / "pulumi.passphrase"},
         ),
     }
-    said = "\n".join(f"{ran.stdout}\n{ran.stderr}" for ran in world.said)
+    text = "\n".join(f"{ran.stdout}\n{ran.stderr}" for ran in world.said)
     arguments = _arguments_of_all_processes()
     for what, (canary, places) in canaries.items():
         assert len(canary) >= 20
-        assert canary not in said, f"{what} was printed"
+        assert canary not in text, f"{what} was printed"
         assert canary not in arguments, f"{what} is in a process's arguments"
-        found = set(_files_with(home, canary.encode()))
-        assert found == places, f"{what} is in {found ^ places}"
+        paths = set(_files_with(home, canary.encode()))
+        assert paths == places, f"{what} is in {paths ^ places}"
     private = [path for path in (home / "keys").iterdir() if path.stat().st_mode & 0o077]
     assert not private, f"readable by others: {private}"
     await world.ok("instance", "terminate", user, "--yes")

@@ -14,20 +14,20 @@ async def test_an_agents_life_needs_neither_go_nor_an_object_store(tmp_path: Pat
     nothing.mkdir()
     cache = tmp_path / "cache"  # of its own: that of other tests has a store that was built
     variables = {"PATH": str(nothing), "HERMESOPS_CACHE": str(cache)}
-    asked = ("--reason", "test")
+    options = ("--reason", "test")
     async with local_world(tmp_path / "home", driver="sim", variables=variables) as world:
         await world.ok("provision", "ada", "--plan", "light")
-        made = (await world.ok("backup", "create", "ada", "--json")).json["made"]
+        backup_create = (await world.ok("backup", "create", "ada", "--json")).json["made"]
         assert (await world.ok("backup", "check", "ada", "--json")).json["checked"]["proved"]
-        await world.ok("instance", "suspend", "ada", *asked)
-        await world.ok("instance", "resume", "ada", *asked)
-        await world.ok("instance", "resize", "ada", "--plan", "heavy", *asked)
+        await world.ok("instance", "suspend", "ada", *options)
+        await world.ok("instance", "resume", "ada", *options)
+        await world.ok("instance", "resize", "ada", "--plan", "heavy", *options)
         restored = await world.ok(
-            "backup", "restore", "ada", "--snapshot", made["backup"][:12], *asked, "--yes", "--json"
+            "backup", "restore", "ada", "--snapshot", backup_create["backup"][:12], *options, "--yes", "--json"
         )
-        assert restored.json["backup"] == made["backup"]
+        assert restored.json["backup"] == backup_create["backup"]
         assert (await world.ok("instance", "show", "ada", "--json")).json["instance"]["plan"] == "heavy"
         assert not (await world.ok("local", "status", "--json")).json["object_store"]
-        await world.ok("instance", "terminate", "ada", "--yes", *asked)
+        await world.ok("instance", "terminate", "ada", "--yes", *options)
     programs = {file.name for file in cache.rglob("*") if file.is_file() and os.access(file, os.X_OK)}
     assert programs == {"hermes-node"}, "nothing was built or fetched but our own archive"

@@ -76,11 +76,11 @@ async def test_colour_is_for_terminals_of_those_who_want_it(tmp_path: Path) -> N
 
 
 async def test_rows_are_chosen_alike_in_every_form(tmp_path: Path) -> None:
-    one = ("runbook", "list", "--filter", "runbook=gateway-*", "--sort", "-runbook")
-    names = (await in_pipe(tmp_path, *one, "-o", "name")).split()
+    row = ("runbook", "list", "--filter", "runbook=gateway-*", "--sort", "-runbook")
+    names = (await in_pipe(tmp_path, *row, "-o", "name")).split()
     assert names == sorted(names, reverse=True)
     assert "gateway-down" in names
-    assert [line.split()[0] for line in (await in_pipe(tmp_path, *one)).splitlines()[1:]] == names
-    assert re.findall(r'"runbook": "(.*)"', await in_pipe(tmp_path, *one, "-o", "json")) == names
+    assert [line.split()[0] for line in (await in_pipe(tmp_path, *row)).splitlines()[1:]] == names
+    assert re.findall(r'"runbook": "(.*)"', await in_pipe(tmp_path, *row, "-o", "json")) == names
     code, shown = await on_terminal(tmp_path, 80, "runbook", "list", "--sort", "nothing", NO_COLOR="1")
     assert (code, shown.splitlines()[0]) == (2, "error: --sort: there is no column 'nothing'")

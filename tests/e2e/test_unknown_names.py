@@ -53,7 +53,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
             listed = await told(api, f"/machines/{instance['machine_id']}")
             order = {"server_type": "starter", "region": listed["region"], "image_id": listed["image_id"]}
             await told(api, f"/machines/{(await api.post('/machines', json={'name': stray, **order})).json()['id']}")
-        found = {
+        outcomes = {
             "ROLLOUT": (await command.ok("rollout", "list", "--all", "--json")).json["rollouts"][0]["id"],
             "OPERATION": (await command.ok("operation", "list", "--all", "--json")).json["operations"][0]["id"],
             "FREEZE": (await command.ok("rollout", "freezes", "--json")).json["freezes"][0]["id"],
@@ -63,7 +63,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
             "STRAY": stray,
             "MACHINE": instance["machine_name"],
         }
-        yield World(command, {**found, **{f"{name}~": slip(value) for name, value in found.items()}})
+        yield World(command, {**outcomes, **{f"{name}~": slip(value) for name, value in outcomes.items()}})
 
 
 OF_A_USER = [
@@ -138,17 +138,19 @@ SHOWN = {"ROLLOUT", "OPERATION", "BACKUP", "SNAPSHOT"}
 
 def told_in(ran: Ran) -> list[str]:
     """The error and its hint: one line each, whatever was narrated before."""
-    told = [line for line in ran.stderr.splitlines() if line.startswith(("error: ", "hint: "))]
-    assert told == ran.stderr.splitlines()[-2:], str(ran)
-    return told
+    lines = [line for line in ran.stderr.splitlines() if line.startswith(("error: ", "hint: "))]
+    assert lines == ran.stderr.splitlines()[-2:], str(ran)
+    return lines
 
 
 @pytest.mark.parametrize(
-    "asked", [dict.fromkeys(OF_A_USER, USER), dict.fromkeys(OF_A_CELL, "cell1"), OTHERS], ids=["user", "cell", "other"]
+    "nearest_by_words",
+    [dict.fromkeys(OF_A_USER, USER), dict.fromkeys(OF_A_CELL, "cell1"), OTHERS],
+    ids=["user", "cell", "other"],
 )
-async def test_a_name_with_a_slip(world: World, asked: dict[str, str]) -> None:
+async def test_a_name_with_a_slip(world: World, nearest_by_words: dict[str, str]) -> None:
     hints = set()
-    for words, nearest in asked.items():
+    for words, nearest in nearest_by_words.items():
         ran = await world.command.run(*world.typed(words), timeout_s=120)
         assert ran.exit_code == 2, str(ran)
         error, hint = told_in(ran)

@@ -31,8 +31,8 @@ async def shown(what: Callable[[], Awaitable[Any]], expected: Callable[[Any], bo
     """Wait until what a command shows is as expected."""
 
     async def as_expected() -> bool | Pending[bool]:
-        found = await what()
-        return True if expected(found) else Pending(str(found))
+        figure = await what()
+        return True if expected(figure) else Pending(str(figure))
 
     await until(as_expected, what="what is expected", timeout_s=within_s, every_s=3)
 
@@ -46,29 +46,29 @@ async def test_a_stopped_agent_makes_one_alert_whose_runbook_ends_it(
 
         async def condition() -> str:
             health = (await world.ok("fleet", "status", "--health", "healthy,down,silent,unknown", "--json")).json
-            return str([one["health"] for one in health["health"]["instances"]])
+            return str([instance["health"] for instance in health["health"]["instances"]])
 
         async def alerts() -> list[str]:
-            return [one["alert"] for one in (await world.ok("alert", "list", "--json")).json["alerts"]]
+            return [alert["alert"] for alert in (await world.ok("alert", "list", "--json")).json["alerts"]]
 
         async with monitored(world):
             # Nobody asks the agent: its machine reports it, and the monitor records that.
-            await shown(condition, lambda found: found == "['healthy']", within_s=180)
+            await shown(condition, lambda figure: figure == "['healthy']", within_s=180)
             top = (await world.ok("fleet", "top", "--json")).json
             assert top["instances"][0]["user"] == "ada"
 
             await world.ok("instance", "exec", "ada", *REASON, "--", "systemctl stop hermes-gateway.service")
-            await shown(alerts, lambda found: "GatewayDown" in found, within_s=200)
+            await shown(alerts, lambda figure: "GatewayDown" in figure, within_s=200)
             assert await condition() == "['down']"
             held = (await world.ok("alert", "list", "--json")).json["alerts"]
-            assert [one["user"] for one in held if one["alert"] == "GatewayDown"] == ["ada"]
+            assert [alert["user"] for alert in held if alert["alert"] == "GatewayDown"] == ["ada"]
 
             ended = (await world.ok("runbook", "run", "GatewayDown", "--instance", "ada", "--yes", "--json")).json
             assert {"restart": "done", "show-after": "done"}.items() <= {
-                one["step"]: one["outcome"] for one in ended["steps"]
+                step["step"]: step["outcome"] for step in ended["steps"]
             }.items()
-            await shown(alerts, lambda found: "GatewayDown" not in found, within_s=200)
-            await shown(condition, lambda found: found == "['healthy']", within_s=120)
+            await shown(alerts, lambda figure: "GatewayDown" not in figure, within_s=200)
+            await shown(condition, lambda figure: figure == "['healthy']", within_s=120)
             logs = (await world.ok("instance", "logs", "ada", "--since", "1h", "--json")).json
             assert logs["source"] == "monitoring"
             assert any("Started hermes-gateway.service" in line for line in logs["lines"])

@@ -67,9 +67,9 @@ def test_the_wheel_carries_its_folders(installed: Path, tmp_path: Path) -> None:
         "import json; from hermesops.base import assets;"
         f"print(json.dumps({{name: str(assets.folder(name)) for name in {FOLDERS}}}))"
     )
-    found = json.loads(run(installed / "python", "-c", program, cwd=tmp_path, home=tmp_path))
+    document = json.loads(run(installed / "python", "-c", program, cwd=tmp_path, home=tmp_path))
     for name in FOLDERS:
-        shipped = Path(found[name])
+        shipped = Path(document[name])
         assert TOP not in shipped.parents
         assert files_of(shipped) == files_of(TOP / name)
 

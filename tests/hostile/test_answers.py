@@ -123,16 +123,16 @@ def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("mood", MOODS)
 async def test_every_reader_ends_within_its_limits(mood: str, tmp_path: Path) -> None:
     async def tried(reader: Reader) -> None:
-        said = ""
+        output = ""
         async with hostile_service(mood) as service:
             try:
                 async with asyncio.timeout(ENDS_S):
                     await reader(service, tmp_path)
             except HermesError as error:
-                said = error.message
+                output = error.message
             assert service.taken < MOST
-        assert not said or said.isprintable()
-        assert len(said) < 700
+        assert not output or output.isprintable()
+        assert len(output) < 700
 
     results = await asyncio.gather(*map(tried, READERS.values()), return_exceptions=True)
     assert dict(zip(READERS, results, strict=True)) == dict.fromkeys(READERS)

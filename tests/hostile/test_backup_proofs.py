@@ -63,12 +63,12 @@ def _temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 def _readers() -> set[str]:
     """Ids of the processes of this computer that read restored states."""
-    found = set()
+    names = set()
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # it ended meanwhile
             if "restored_state" in process.read_text(errors="replace"):
-                found.add(process.parent.name)
-    return found
+                names.add(process.parent.name)
+    return names
 
 
 @pytest.fixture
@@ -196,8 +196,11 @@ async def test_room_is_looked_at_before_anything_is_fetched(proofs: Proofs) -> N
 def test_a_disk_that_fills_up_keeps_what_others_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restored_state, "_STATE", tmp_path / "state")
     data = io.BytesIO(tar((tarfile.TarInfo("a"), bytes(2 << 20))))
-    told = restored_state._read(data, Bounds(room=1 << 60), Limits(1, 1, 1))
-    assert told == {"error": "the backup cannot be unpacked: No space left on device", "kind": restored_state.NOT_HERE}
+    report = restored_state._read(data, Bounds(room=1 << 60), Limits(1, 1, 1))
+    assert report == {
+        "error": "the backup cannot be unpacked: No space left on device",
+        "kind": restored_state.NOT_HERE,
+    }
 
 
 @pytest.mark.parametrize(
@@ -276,8 +279,8 @@ def _probed(user: int, calls: str) -> dict[str, Any]:
             done = subprocess.run(words, capture_output=True, timeout=60, env={"PATH": "/usr/bin"}, check=True)
     finally:
         shutil.rmtree(folder)
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 @pytest.mark.parametrize("user", [0, 4321], ids=["of root", "of anybody"])
@@ -285,16 +288,16 @@ def _probed(user: int, calls: str) -> dict[str, Any]:
 def test_what_reads_has_neither_network_nor_files_nor_processes_nor_others(user: int, calls: str) -> None:
     """By namespaces, limits and another root alone, where the kernel filters no calls, and once more by that filter."""
     require(os.geteuid() == 0, "root")
-    told = _probed(user, calls)
+    report = _probed(user, calls)
     by_filter = {"network": "PermissionError", "link": "PermissionError"}
     by_place = {"network": "OSError", "link": "done"}
     # Without the filter there is no program to run, and no place for one more process, whichever is met first.
     no_program = {"FileNotFoundError", "BlockingIOError"} if calls == "all calls" else {"PermissionError"}
-    assert told.pop("programs") in no_program
-    assert told.pop("processes") in {"BlockingIOError", "PermissionError"}
-    assert told.pop("others") in {"ProcessLookupError", "PermissionError"}
-    assert set(told.pop("root")) <= {"large", "small", "out"}
-    assert told == {
+    assert report.pop("programs") in no_program
+    assert report.pop("processes") in {"BlockingIOError", "PermissionError"}
+    assert report.pop("others") in {"ProcessLookupError", "PermissionError"}
+    assert set(report.pop("root")) <= {"large", "small", "out"}
+    assert report == {
         **(by_place if calls == "all calls" else by_filter),
         "files": "FileNotFoundError",
         "large": "OSError",
@@ -353,8 +356,8 @@ class _Repository:
 
     def save(self, home: Path) -> Backup:
         data, state = _packed(home)
-        said = self._run("backup", "--json", "--stdin", "--stdin-filename", "state.tar", given=data)
-        snapshot = json.loads(said.splitlines()[-1])["snapshot_id"]
+        output = self._run("backup", "--json", "--stdin", "--stdin-filename", "state.tar", given=data)
+        snapshot = json.loads(output.splitlines()[-1])["snapshot_id"]
         return Backup(snapshot, InstanceId("i"), NOW, "test", len(data), len(data), state)
 
 
@@ -371,7 +374,7 @@ def three(home: Path, tmp_path: Path) -> tuple[_Repository, Rows]:
     shutil.copy(tmp_path / "state.db", home / "state.db")
     (home / "SOUL.md").write_text("Be kind.")
     backups = (good, hostile, repository.save(home))
-    return repository, Rows({one.id: one for one in backups})
+    return repository, Rows({backup.id: backup for backup in backups})
 
 
 async def test_others_of_the_same_run_are_proved(three: tuple[_Repository, Rows]) -> None:
@@ -383,7 +386,7 @@ async def test_others_of_the_same_run_are_proved(three: tuple[_Repository, Rows]
     restic = Restic({"PATH": os.defpath, "HOME": "/nonexistent"}, credential)
     proof = Proof(rows, KnownKeys(str(repository.path), "word"), restic, lambda _: None, QUICK)
     proved = await fan_out(list(rows.known.values()), proof.prove, Places(1, 30, 60))
-    assert [not isinstance(one, HermesError) and one.is_proved for one in proved] == [True, False, True]
+    assert [not isinstance(checked, HermesError) and checked.is_proved for checked in proved] == [True, False, True]
     missing = replace(next(iter(rows.known.values())), id="f" * 64)
     rows.known[missing.id] = missing
     assert "restic" in (await proof.prove(missing)).checked

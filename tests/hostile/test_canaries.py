@@ -79,10 +79,10 @@ def plant(monkeypatch: pytest.MonkeyPatch) -> Canaries:
 
 
 async def test_ansible_sees_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    canaries, seen = plant(monkeypatch), tmp_path / "seen"
+    canaries, path = plant(monkeypatch), tmp_path / "seen"
     (tmp_path / "play.yml").write_text(
         "- hosts: localhost\n  connection: local\n  gather_facts: false\n  tasks:\n"
-        f"    - ansible.builtin.shell: cat /proc/self/environ /proc/$PPID/environ > {seen}\n"
+        f"    - ansible.builtin.shell: cat /proc/self/environ /proc/$PPID/environ > {path}\n"
     )
     for name, text in (("inventory.yml", "localhost:\n"), ("variables.json", "{}\n"), ("ansible.cfg", "")):
         (tmp_path / name).write_text(text)
@@ -91,22 +91,22 @@ async def test_ansible_sees_none_of_it(tmp_path: Path, monkeypatch: pytest.Monke
     with watching(canaries) as watcher:
         status = await _to_end(arguments, EventFold(("localhost",), None))
     assert status == "successful"
-    assert b"ANSIBLE_CONFIG" in seen.read_bytes()
+    assert b"ANSIBLE_CONFIG" in path.read_bytes()
     assert watcher.leaks == set()
     assert in_files(canaries, tmp_path) == set()
 
 
 async def test_the_pulumi_cli_sees_none_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program in the CLI's place, since no registry ships the CLI: what the SDK would have handed on."""
-    canaries, seen = plant(monkeypatch), tmp_path / "seen"
+    canaries, path = plant(monkeypatch), tmp_path / "seen"
     program = tmp_path / "pulumi"
-    program.write_text(f'#!/bin/sh\nenv >> {seen}\n[ "$1" = version ] && echo v3.200.0\nexit 0\n')
+    program.write_text(f'#!/bin/sh\nenv >> {path}\n[ "$1" = version ] && echo v3.200.0\nexit 0\n')
     program.chmod(0o755)
     given = child_environment.made(child_environment.PULUMI)
     command = CleanCommand(program, given)
     result = await asyncio.to_thread(command.run, ["stack", "ls"], str(tmp_path), {"PULUMI_BACKEND_URL": "file:///x"})
     assert result.code == 0
-    assert b"PULUMI_BACKEND_URL" in seen.read_bytes()
+    assert b"PULUMI_BACKEND_URL" in path.read_bytes()
     assert in_files(canaries, tmp_path) == set()
 
 

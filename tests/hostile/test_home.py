@@ -90,10 +90,10 @@ def test_a_backup_is_made_and_counts_what_it_left_out(machine: NodeHome) -> None
     code, out, err = _ran(machine, "backup", str(machine.upload()))
     assert time.monotonic() - started < _BACKUP_S
     assert code == 0, err
-    told = json.loads(out)
-    assert told["left_out"] >= 9  # a file that is nearly all hole in each of the folders
-    assert told["state"]["messages"]["count"] == 2
-    assert told["state"]["sessions"]["count"] == 1
+    document = json.loads(out)
+    assert document["left_out"] >= 9  # a file that is nearly all hole in each of the folders
+    assert document["state"]["messages"]["count"] == 2
+    assert document["state"]["sessions"]["count"] == 1
 
 
 def test_an_export_is_whole(machine: NodeHome) -> None:
@@ -125,14 +125,14 @@ def test_an_export_is_whole(machine: NodeHome) -> None:
 def test_a_process_of_the_user_ends_on_the_home(machine: NodeHome, command: str) -> None:
     verb, *words = command.split()
     started = time.monotonic()
-    report, told = os.pipe()
+    report, count = os.pipe()
     subprocess.run(
-        [sys.executable, "-I", str(machine.layout.program), "as-user", verb, str(machine.home), str(told), *words],
-        pass_fds=[told],
+        [sys.executable, "-I", str(machine.layout.program), "as-user", verb, str(machine.home), str(count), *words],
+        pass_fds=[count],
         check=False,
         timeout=_WITHIN_S,
     )
-    os.close(told)
-    with os.fdopen(report, "rb") as said:
-        assert isinstance(json.loads(said.read()), dict)
+    os.close(count)
+    with os.fdopen(report, "rb") as pipe:
+        assert isinstance(json.loads(pipe.read()), dict)
     assert time.monotonic() - started < _WITHIN_S

@@ -222,8 +222,8 @@ SOUND: dict[str, object] = {
     ],
 )
 async def test_a_look_believes_words_alone(wrong: dict[str, object]) -> None:
-    async def answer(told: dict[str, object]) -> Completed:
-        return Completed(0, json.dumps(told).encode(), b"")
+    async def answer(answers: dict[str, object]) -> Completed:
+        return Completed(0, json.dumps(answers).encode(), b"")
 
     assert (await machine_facts.survey(cast("Channel", Shell(lambda: answer(SOUND))))).debian == SOUND["debian"]
     with pytest.raises(UnavailableError, match="sent a malformed answer"):

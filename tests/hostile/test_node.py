@@ -116,8 +116,8 @@ def test_whatever_shape_an_answer_has_the_machine_is_looked_at_drained_and_fence
         drain.drain(machine.node, deadline_s=1, lease=None)
     gateway.wait_until_healthy(machine.node.system, 1, KEY, timeout_s=0)
     with suppress(NodeError):
-        told = readiness.take_turn(machine.node.system, 1, KEY, timeout_s=1)
-        assert told.detail.isprintable()
+        agent_turn = readiness.take_turn(machine.node.system, 1, KEY, timeout_s=1)
+        assert agent_turn.detail.isprintable()
     assert fencing.fence(machine.node, lease=None) == {"fenced": True}
 
 
@@ -145,9 +145,9 @@ def test_the_figures_are_written_however_the_agent_answers(
 
     with _agent(mood) as port:
         monkeypatch.setattr(machine.system, "ask", asked)
-        seen = _figures(machine)
-    assert seen["hermes_gateway_up"] == 1
-    assert sum(value for series, value in seen.items() if series.startswith("hermes_agent_health")) in {0, 1}
+        figures = _figures(machine)
+    assert figures["hermes_gateway_up"] == 1
+    assert sum(value for series, value in figures.items() if series.startswith("hermes_agent_health")) in {0, 1}
 
 
 @pytest.mark.turns(60)

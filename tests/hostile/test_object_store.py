@@ -62,7 +62,9 @@ async def test_every_question_to_a_store_ends_within_its_limits(
         store = _store(service.url, tmp_path)
         assert store._s3  # made before the time counts: boto3 takes some of it
         assert store._iam
-        results = await asyncio.gather(*(tried(one, store) for one in QUESTIONS.values()), return_exceptions=True)
+        results = await asyncio.gather(
+            *(tried(question, store) for question in QUESTIONS.values()), return_exceptions=True
+        )
     assert dict(zip(QUESTIONS, results, strict=True)) == dict.fromkeys(QUESTIONS)
     assert service.taken < MOST
 
@@ -117,7 +119,7 @@ def _restic(restic: Path, script: str) -> Restic:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("message", "why"),
     [
         ("{}", "unexpected list of snapshots"),
         ("7", "unexpected list of snapshots"),
@@ -133,8 +135,8 @@ def _restic(restic: Path, script: str) -> Restic:
         ("<html>", "unexpected list of snapshots"),
     ],
 )
-async def test_snapshots_of_another_shape_are_no_answer(said: str, why: str, tmp_path: Path) -> None:
-    restic = _restic(tmp_path / "restic", f"print({said!r})")
+async def test_snapshots_of_another_shape_are_no_answer(message: str, why: str, tmp_path: Path) -> None:
+    restic = _restic(tmp_path / "restic", f"print({message!r})")
     with pytest.raises(UnavailableError, match=why):
         await restic.snapshots(Bucket("b", "r", "", "").repository("test", INSTANCE), "p")
 

@@ -58,8 +58,8 @@ def test_no_shape_of_an_answer_ends_a_look_or_a_turn(body: object, monkeypatch: 
     answer = observer.parsed(json.dumps(body))
     monkeypatch.setattr(observer, "ask", lambda *_words, **_options: (200, answer))
     monkeypatch.setattr(observer, "unit", dict)
-    for seen in (observer.observe(), observer.chat("s")):
-        assert json.loads(json.dumps(seen, allow_nan=False)) == seen
+    for observation in (observer.observe(), observer.chat("s")):
+        assert json.loads(json.dumps(observation, allow_nan=False)) == observation
 
 
 def test_json_that_is_nested_without_end_is_none() -> None:

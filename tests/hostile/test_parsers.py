@@ -72,7 +72,7 @@ def test_a_whole_character_may_be_spelled_in_halves() -> None:
 
 def _numbers(value: object) -> list[float]:
     if isinstance(value, dict | list):
-        return [number for one in (value.values() if isinstance(value, dict) else value) for number in _numbers(one)]
+        return [number for part in (value.values() if isinstance(value, dict) else value) for number in _numbers(part)]
     return [value] if isinstance(value, int | float) else []
 
 
@@ -124,8 +124,8 @@ def test_an_answer_of_hermes_node_is_an_object_or_names_the_machine(text: bytes 
     data = text if isinstance(text, bytes) else text.encode(errors="surrogatepass")
     done = Completed(code, data, data)
     assert last_words(done).isprintable()
-    said = message_of(lambda: object_in(done, "m1", "status"))
-    assert not said or said.startswith("machine m1 sent a malformed answer to status")
+    message = message_of(lambda: object_in(done, "m1", "status"))
+    assert not message or message.startswith("machine m1 sent a malformed answer to status")
 
 
 @given(ANYTHING)
@@ -159,5 +159,5 @@ def test_releases_of_a_machine_are_read_or_of_another_shape(releases: object, bu
         with understood("m1", "status"):
             return SlotsState.from_status(object_in(done, "m1", "status"))
 
-    said = message_of(read)
-    assert not said or "m1" in said
+    message = message_of(read)
+    assert not message or "m1" in message

@@ -25,7 +25,7 @@ async def test_a_question_ends_within_its_time_and_size(mood: str, monkeypatch: 
     monkeypatch.setattr(blocking, "_MOST_ABANDONED", 10_000)
     async with hostile_service(mood) as service, asyncio.timeout(ENDS_S):
         server = Prometheus(service.url, timeout_s=LIMIT_S)
-        with pytest.raises(HermesError, match="Prometheus") as told:
+        with pytest.raises(HermesError, match="Prometheus") as caught:
             await server.vitals([InstanceId("i-1")], since=UNTIL - timedelta(minutes=5), until=UNTIL)
-    assert len(told.value.message) < 700
+    assert len(caught.value.message) < 700
     assert service.taken < 32 << 20

@@ -58,7 +58,7 @@ async def _tiny_chunks(write: Write) -> None:
 
 
 def _limit(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    limited = tuple(replace(one, total_s=seconds, silence_s=seconds) for one in routes.ROUTES)
+    limited = tuple(replace(route, total_s=seconds, silence_s=seconds) for route in routes.ROUTES)
     monkeypatch.setattr("hermesops.agents.relay.routes.ROUTES", limited)
 
 
@@ -70,8 +70,8 @@ def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[RelayWorld]:
-    async with relaying(tmp_path) as made:
-        yield made
+    async with relaying(tmp_path) as relay_world:
+        yield relay_world
 
 
 @pytest.mark.turns(60)
@@ -83,33 +83,33 @@ async def test_every_answer_ends_and_is_the_agents_marked_as_that_or_the_relays(
     caller = world.admit()
     async with hostile_service(mood) as service:
         world.agent("ada", service.url)
-        said = await world.ask(caller, line, body=b"{}" if line.startswith("POST") else b"", within_s=ENDS_S)
+        response = await world.ask(caller, line, body=b"{}" if line.startswith("POST") else b"", within_s=ENDS_S)
         assert service.taken < MOST
-    assert set(said.headers) <= HEADERS
-    assert TOKEN not in str(said)
-    if said.headers["x-relay-from"] == "relay":
-        assert (said.status in STATUSES, said.whole, bool(said.code)) == (True, True, True)
+    assert set(response.headers) <= HEADERS
+    assert TOKEN not in str(response)
+    if response.headers["x-relay-from"] == "relay":
+        assert (response.status in STATUSES, response.whole, bool(response.code)) == (True, True, True)
     else:
-        assert said.headers["content-type"] in {"application/json", "text/event-stream", "text/plain"}
+        assert response.headers["content-type"] in {"application/json", "text/event-stream", "text/plain"}
 
 
 @contextmanager
 def _hostile_services(moods: Sequence[str]) -> Iterator[list[str]]:
     """Their URLs; they run in a thread and a loop of their own, so that what they do holds up nobody here."""
-    told: queue.Queue[list[str]] = queue.Queue()
+    urls: queue.Queue[list[str]] = queue.Queue()
     loop = asyncio.new_event_loop()
     stop = asyncio.Event()
 
     async def serve() -> None:
         async with AsyncExitStack() as stack:
             services = [await stack.enter_async_context(hostile_service(mood)) for mood in moods]
-            told.put([service.url for service in services])
+            urls.put([service.url for service in services])
             await stop.wait()
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
     thread.start()
     try:
-        yield told.get(timeout=ENDS_S)
+        yield urls.get(timeout=ENDS_S)
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join(ENDS_S)
@@ -149,9 +149,9 @@ async def _times(world: RelayWorld, caller: Caller, count: int) -> list[float]:
     taken = []
     for _ in range(count):
         began = time.monotonic()
-        said = await world.ask(caller, "POST /agents/bob/v1/chat/completions", body=b"{}", within_s=ENDS_S)
+        response = await world.ask(caller, "POST /agents/bob/v1/chat/completions", body=b"{}", within_s=ENDS_S)
         taken.append(time.monotonic() - began)
-        assert (said.status, said.headers["x-relay-from"], said.whole) == (200, "agent", True)
+        assert (response.status, response.headers["x-relay-from"], response.whole) == (200, "agent", True)
     return sorted(taken)
 
 

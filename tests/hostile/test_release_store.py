@@ -70,13 +70,13 @@ class Place:
 
     def texts(self) -> dict[str, str]:
         """A good text of each kind."""
-        asked = Asked("preview of cell1", "production", digest_of(b""), "eve@example.net")
+        approval_request = Asked("preview of cell1", "production", digest_of(b""), "eve@example.net")
         return {
             LOCK: self.world.lock.to_json().decode(),
             SIGNERS: AllowedSigners(2, self.world.ada.line).to_json().decode(),
             REVOCATIONS: Revocations(9, {}).to_json().decode(),
             PREVIEWED: json.dumps({"cell": "cell1", "environment": "production"}),
-            APPROVED: Approval(asked, datetime.now(UTC)).to_bytes().decode(),
+            APPROVED: Approval(approval_request, datetime.now(UTC)).to_bytes().decode(),
         }
 
     def signed(self, text: str, namespace: str) -> Signed:
@@ -283,16 +283,16 @@ def test_a_file_of_another_size_or_content_is_named_and_never_handed_on(place_: 
     releases = place_.world.ada.releases(place_.world.where)
     try:
         _ended_badly(HermesError, lambda: releases.blob(blob))
-        assert [one.name for one in releases.verify(place_.world.lock.id)] == [blob.name]
+        assert [damage.name for damage in releases.verify(place_.world.lock.id)] == [blob.name]
     finally:
         place_.put_right()
     assert releases.verify(place_.world.lock.id) == ()
 
 
 def test_a_chain_that_is_longer_than_any_is_refused(place_: Place) -> None:
-    one = place_.world.ada.first_signers()
-    handout = replace(place_.world.handout(), signers=(one,) * 257)
-    (place_.store / "signers.json").write_bytes(canonical([asdict(one)] * 257))
+    signed = place_.world.ada.first_signers()
+    handout = replace(place_.world.handout(), signers=(signed,) * 257)
+    (place_.store / "signers.json").write_bytes(canonical([asdict(signed)] * 257))
     place_.refused_by_controller()
     place_.refused_by_machine(handout)
 

@@ -166,8 +166,8 @@ def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("reader", READERS)
 async def test_every_reader_ends_where_a_handshake_does_not(reader: str, way: str, tmp_path: Path) -> None:
     async with asyncio.timeout(ENDS_S), slow(WAYS[way]) as url:
-        said = await READERS[reader](url, tmp_path)
-    assert "believed" not in said
-    assert said not in {"ok", "came: True"}
-    assert said.isprintable()
-    assert len(said) < 700
+        output = await READERS[reader](url, tmp_path)
+    assert "believed" not in output
+    assert output not in {"ok", "came: True"}
+    assert output.isprintable()
+    assert len(output) < 700

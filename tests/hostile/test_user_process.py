@@ -100,10 +100,10 @@ def test_what_got_away_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.kill(int((home.path / "left").read_text()), 9)
 
 
-@pytest.mark.parametrize("said", ["{}", '{"state": 3, "bytes": 1}', '{"state": {}, "bytes": "x"}', '{"state": {}}'])
-def test_an_answer_of_another_shape_is_one_error(tmp_path: Path, said: str) -> None:
+@pytest.mark.parametrize("message", ["{}", '{"state": 3, "bytes": 1}', '{"state": {}, "bytes": "x"}', '{"state": {}}'])
+def test_an_answer_of_another_shape_is_one_error(tmp_path: Path, message: str) -> None:
     with pytest.raises(NotReadyError, match="observe: its report is not understood"):
-        adapter.observe(program(tmp_path, f"say('{said}')"))
+        adapter.observe(program(tmp_path, f"say('{message}')"))
 
 
 def test_a_lack_of_memory_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,9 +114,9 @@ def test_a_lack_of_memory_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with (tmp_path / "report").open("w+b") as report:
         code = adapter.main(["eat", str(tmp_path), str(os.dup(report.fileno()))])
         report.seek(0)
-        told = json.loads(report.read())
+        document = json.loads(report.read())
     assert code == NotReadyError.exit_code
-    assert told == {"error": "eat: it takes more than 1024 MiB of memory", "kind": "NotReadyError"}
+    assert document == {"error": "eat: it takes more than 1024 MiB of memory", "kind": "NotReadyError"}
 
 
 def test_a_process_of_the_user_has_a_limit_of_memory_and_leaves_no_core(tmp_path: Path) -> None:
@@ -133,9 +133,9 @@ say(json.dumps({"state": {"core": resource.getrlimit(resource.RLIMIT_CORE)[0], "
 
 @pytest.fixture
 def machine(tmp_path: Path) -> NodeHome:
-    made = make(tmp_path / "root", runs_processes=False)
-    made.repository.mkdir()
-    return made
+    node_home = make(tmp_path / "root", runs_processes=False)
+    node_home.repository.mkdir()
+    return node_home
 
 
 def _runs_instead(machine: NodeHome, body: str) -> None:

@@ -63,18 +63,18 @@ async def outcome(call: Awaitable[object]) -> tuple[object, str]:
 async def test_a_call_ends_with_what_was_asked_for_or_with_our_error(call: str, mood: str) -> None:
     vendor, began = Vendor(ANSWERS[mood]()), time.process_time()
     async with Client(API, KEY, transport=vendor) as client:
-        found, said = await outcome(CALLS[call](client))
-    assert said.isprintable()
-    assert KEY not in said
+        value, output = await outcome(CALLS[call](client))
+    assert output.isprintable()
+    assert KEY not in output
     assert time.process_time() - began < 20
     assert {(request.url.scheme, request.url.host) for request in vendor.asked} == {("https", "vendor.example")}
     assert all(request.url.path.startswith("/api/v1/") for request in vendor.asked)
     if call == "get":
-        assert found is None or getattr(found, "id", "") == "m-1", "another machine would be worked on"
+        assert value is None or getattr(value, "id", "") == "m-1", "another machine would be worked on"
     if call == "order":
-        assert found is None or getattr(found, "name", "") == OURS, "another machine would be ours"
+        assert value is None or getattr(value, "name", "") == OURS, "another machine would be ours"
     if call == "find":
-        assert found is None or getattr(found, "name", "") == OURS
+        assert value is None or getattr(value, "name", "") == OURS
 
 
 @each_case(
@@ -114,13 +114,13 @@ async def test_no_list_is_not_an_empty_list(body: object) -> None:
 async def test_a_price_below_nothing_makes_no_room_in_a_budget() -> None:
     vendor = Vendor(httpx.Response(200, json={"machines": [machine(price_monthly=-1e9), machine(price_monthly=5)]}))
     async with Client(API, KEY, transport=vendor) as client:
-        assert [one.price_monthly for one in await client.list_machines()] == [None, 5]
+        assert [machine.price_monthly for machine in await client.list_machines()] == [None, 5]
 
 
 async def test_machines_whose_names_are_not_ours_are_no_orphans_and_those_of_rows_neither() -> None:
     """Only an orphan can be destroyed by name."""
     row = ordered(0)
-    told = [
+    documents = [
         machine(id="m-2", name=THEIRS),
         machine(id="m-3", name=f"{OURS}\n"),
         machine(id="m-4", name=f"x{OURS}"),
@@ -128,7 +128,7 @@ async def test_machines_whose_names_are_not_ours_are_no_orphans_and_those_of_row
         machine(id="m-6", name=f"{OURS}/../x"),
         machine(id=row.instance.machine_id, name=row.instance.machine_name),
     ]
-    vendor = Vendor(httpx.Response(200, json={"machines": told}))
+    vendor = Vendor(httpx.Response(200, json={"machines": documents}))
     async with Client(API, KEY, transport=vendor) as client:
         rented = Rented(await client.list_machines())
     assert rented.orphans([row], (), "local") == []

@@ -91,9 +91,9 @@ class Door:
 
 async def status_of(reader: asyncio.StreamReader) -> int:
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), ENDS_S)
-    found = re.match(rb"HTTP/1\.1 (\d+)", head)
-    assert found, head
-    return int(found[1])
+    matched = re.match(rb"HTTP/1\.1 (\d+)", head)
+    assert matched, head
+    return int(matched[1])
 
 
 async def ended(reader: asyncio.StreamReader) -> bytes:

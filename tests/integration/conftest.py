@@ -19,6 +19,6 @@ async def workshop() -> AsyncIterator[Workshop]:
 
 
 @pytest.fixture(scope="session")
-async def made(workshop: Workshop) -> Made:
+async def built_image(workshop: Workshop) -> Made:
     """The image we ship, built once."""
     return await make(workshop)

@@ -32,8 +32,8 @@ print(response.status, response.read().decode())
 
 
 @pytest.fixture(scope="module")
-async def agent(made: Made) -> AsyncIterator[Agent]:
-    async with living_agent(made.world, made.image_id) as agent:
+async def agent(built_image: Made) -> AsyncIterator[Agent]:
+    async with living_agent(built_image.world, built_image.image_id) as agent:
         await agent.run(f"install -d -o hermes-backup -g hermes-backup -m 0700 {_REPOSITORY}")
         yield agent
 
@@ -59,16 +59,16 @@ async def _ask(agent: Agent, text: str) -> str:
 async def test_an_agent_remembers_what_was_backed_up_whatever_came_between(agent: Agent) -> None:
     await _ask(agent, _SAID)
     await agent.run("su -s /bin/sh hermes -c 'echo \"Likes herons.\" > /var/lib/hermes/memories/USER.md'")
-    made = await _with_repository(agent, "backup")
-    before = made["state"]
+    report = await _with_repository(agent, "backup")
+    before = report["state"]
     assert before == (await _node(agent, "state"))["state"]
     assert before["messages"]["count"] >= 2
-    assert made["left_out"] == 0
+    assert report["left_out"] == 0
 
     await _node(agent, "fence")
     wreck = "cd /var/lib/hermes && rm -rf memories state.db* && echo x > skills/x"
     await agent.run(f"su -s /bin/sh hermes -c '{wreck}'")
-    restored = await _with_repository(agent, "restore", snapshot=made["snapshot"])
+    restored = await _with_repository(agent, "restore", snapshot=report["snapshot"])
     assert restored["state"] == before
     assert (await _node(agent, "state"))["state"] == before
     assert (await agent.run("find /var/lib/hermes ! -user hermes")) == ""
@@ -90,39 +90,39 @@ async def test_an_agent_remembers_what_was_backed_up_whatever_came_between(agent
 
 
 async def test_what_the_user_said_is_in_the_clear_in_no_backup_and_no_log(agent: Agent) -> None:
-    found = await agent.run(
+    output = await agent.run(
         f"grep -rl '{_SAID}' {_REPOSITORY} /var/log /run /tmp /var/tmp /etc || true; "
         f"journalctl --no-pager | grep -c '{_SAID}' || true"
     )
-    assert found.split() == ["0"]
+    assert output.split() == ["0"]
 
 
 async def test_the_agents_user_reads_no_repository_and_no_secret_of_it(agent: Agent) -> None:
-    said = await agent.run(
+    output = await agent.run(
         f"su -s /bin/sh hermes -c 'cat {_REPOSITORY}/config; ls /etc/hermes-node /run/hermes-node' 2>&1 || true"
     )
-    assert said.count("Permission denied") == 3
+    assert output.count("Permission denied") == 3
 
 
 async def _asked_while_draining(agent: Agent, text: str) -> asyncio.Task[str]:
     """Ask, and begin a drain once the agent is at it; a question that comes too late is refused and asked again."""
     while True:
-        asked = asyncio.create_task(_ask(agent, text))
+        task = asyncio.create_task(_ask(agent, text))
         connected = "until ss -Htn state established sport = :8642 | grep -q .; do sleep 0.1; done"
         await agent.run(f"timeout 60 sh -c '{connected}'", timeout_s=70)
         done = await agent.channel.run(f"{PROGRAM} drain --deadline 0", timeout_s=60)
         if done.exit_code == 7 and json.loads(done.text)["busy"]["runs"]:
-            return asked
+            return task
         await _node(agent, "undrain")
-        await asked
+        await task
 
 
 async def test_an_answer_under_way_arrives_whole_across_a_drain(agent: Agent) -> None:
-    asked = await _asked_while_draining(agent, "SLEEP 20")
+    task = await _asked_while_draining(agent, "SLEEP 20")
     assert (await _node(agent, "status"))["draining"]
     assert "gateway_draining" in await _ask(agent, "hello")
     drained = await _node(agent, "drain --deadline 60")
-    answer = await asked
+    answer = await task
     assert drained["drained"]
     assert answer.startswith("200")
     assert "SLEPT" in answer

@@ -115,11 +115,11 @@ def test_a_killed_build_leaves_no_mount_and_is_waited_for_and_replaced(bench: Be
     assert " /mnt tmpfs" not in mounted
     builder.send_signal(signal.SIGKILL)
     builder.wait()
-    said: list[str] = []
-    rebuilt = threading.Thread(target=lambda: ensure_base(DEFINITION, bench.cache, said.append))
+    reports: list[str] = []
+    rebuilt = threading.Thread(target=lambda: ensure_base(DEFINITION, bench.cache, reports.append))
     rebuilt.start()
-    wait_for(lambda: bool(said))
-    assert "waiting" in said[0]
+    wait_for(lambda: bool(reports))
+    assert "waiting" in reports[0]
     bench.hold.unlink()
     rebuilt.join(20)
     assert bench.runs() == 2

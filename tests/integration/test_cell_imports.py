@@ -57,17 +57,17 @@ async def take(app: Container, wanted: dict[MachineName, MachineId]) -> tuple[Ma
 async def check_taken_in(app: Container, vendor: FakeJustAvps) -> None:
     ada, bea, _ = await made(app, "ada", "bea", "cyd")
     orders = len(vendor.orders)
-    before = {name: (one["urn"], one["parent"], one["protect"]) for name, one in await held(app)}
+    before = {name: (row["urn"], row["parent"], row["protect"]) for name, row in await held(app)}
     ids = await forget(app, ada.machine_name, bea.machine_name)
 
     assert set(await take(app, ids)) == set(ids)
-    assert {name: (one["urn"], one["parent"], one["protect"]) for name, one in await held(app)} == before
+    assert {name: (row["urn"], row["parent"], row["protect"]) for name, row in await held(app)} == before
     preview = await app.cell_stacks.preview(CELL1)
     assert preview.changes == ()
     await app.cell_stacks.up(CELL1)
     assert len(vendor.orders) == orders
     assert await take(app, ids) == (), "what is in already stays as it is"
-    [entry] = [one for one in app.registry.audit.list(limit=100) if one.action == "machines_imported"]
+    [entry] = [logged for logged in app.registry.audit.list(limit=100) if logged.action == "machines_imported"]
     assert entry.after == {str(name): id_ for name, id_ in ids.items()}
 
 
@@ -118,11 +118,11 @@ async def test_what_is_not_the_cells_own_is_refused_and_nothing_changes(app: Con
     ids = await forget(app, ada.machine_name, bea.machine_name)
     before = await app.cell_stacks.export(CELL1)
     unknown = MachineId("00000000-0000-4000-8000-000000000000")
-    for wanted, said in (
+    for wanted, output in (
         ({ada.machine_name: unknown}, f"no machine '{unknown}' at JustAVPS"),
         ({ada.machine_name: ids[bea.machine_name]}, "has the name"),
         ({MachineName("hermes-staging-cell1-ffffffffffff"): ids[ada.machine_name]}, "no row of cell1"),
     ):
-        with pytest.raises((RefusedError, UsageError), match=said):
+        with pytest.raises((RefusedError, UsageError), match=output):
             await take(app, wanted)
     assert await app.cell_stacks.export(CELL1) == before

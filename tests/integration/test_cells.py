@@ -93,15 +93,15 @@ async def test_wishes_on_two_computers_are_a_few_runs_and_one_machine_each(
 ) -> None:
     """Every wish is written while runs are under way, as operators do it; whoever comes later is served by the next."""
     computers = [app, computer(vendor, tmp_path)]
-    made: list[Instance] = []
+    instances: list[Instance] = []
 
     async def provision(number: int) -> None:
         instance = place(computers[number % 2], f"u{number}")
-        made.append(instance)
+        instances.append(instance)
         await make(computers[number % 2], instance)
 
     await asyncio.gather(*(provision(number) for number in range(24)))
-    assert names(vendor) == Counter(instance.machine_name for instance in made)
+    assert names(vendor) == Counter(instance.machine_name for instance in instances)
     assert len(vendor.orders) == 24
     ups = [run for run in await app.engine.history(stack_of(CELL1)) if run.changes.get("create")]
     assert len(ups) <= 4, "at most the first of each computer, and one for all who waited there"
@@ -119,9 +119,9 @@ async def test_a_cell_that_fails_does_not_hold_up_the_others(vendor: RegionalVen
     failure = failure_of(runs)
     assert isinstance(failure, PartlyDoneError)
     assert "1 of 3 cells failed: cell3" in failure.message
-    made = [change for run in runs for change in run.changes if change.type == "justavps:index:Machine"]
+    changes = [change for run in runs for change in run.changes if change.type == "justavps:index:Machine"]
     assert [(run.cell, run.error is None) for run in runs] == [("cell1", True), ("cell2", True), ("cell3", False)]
-    assert {change.kind for change in made} == {ChangeKind.CREATE}
+    assert {change.kind for change in changes} == {ChangeKind.CREATE}
     assert len(names(vendor)) == 2
 
     vendor.away = ""

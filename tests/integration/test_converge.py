@@ -21,9 +21,9 @@ pytestmark = pytest.mark.turns(30)
 @pytest.fixture
 def server() -> Iterator[tuple[ToolboxServer, str]]:
     """One for each test: what a killed Ansible still sends must not reach the next one's."""
-    made = ToolboxServer()
-    with serving(made) as url:
-        yield made, url
+    toolbox_server = ToolboxServer()
+    with serving(toolbox_server) as url:
+        yield toolbox_server, url
 
 
 class Direct(Converger):
@@ -62,16 +62,16 @@ def _left(folder: Path) -> list[str]:
 
 
 async def test_tasks_run_and_are_told_and_nothing_is_left(converger: Converger, tmp_path: Path) -> None:
-    told: list[str] = []
+    reports: list[str] = []
     playbook = _playbook(
         tmp_path,
         '{name: say, command: "echo {{ word }}", register: said}',
         "{name: same, assert: {that: said.stdout == word}}",
         '{name: calm, command: "true", changed_when: false}',
     )
-    result = await converger.run(playbook, [Host("edge", MACHINE)], variables={"word": "a b"}, report=told.append)
+    result = await converger.run(playbook, [Host("edge", MACHINE)], variables={"word": "a b"}, report=reports.append)
     edge = result.hosts["edge"]
-    assert (result.ok, edge.ok, edge.changed, told) == (True, 3, ("say",), ["say", "same", "calm"])
+    assert (result.ok, edge.ok, edge.changed, reports) == (True, 3, ("say",), ["say", "same", "calm"])
     assert _left(tmp_path) == []
 
 
@@ -196,10 +196,10 @@ async def test_check_mode_changes_nothing(converger: Converger, tmp_path: Path) 
 
 
 def _commands() -> list[str]:
-    found = []
+    names = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            found.append(entry.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            names.append(entry.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
         except OSError:
             continue
-    return found
+    return names

@@ -135,16 +135,16 @@ def computer(tmp_path_factory: pytest.TempPathFactory) -> Computer:
 
 
 async def shown(guest: Guest) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(await output(guest, f"{PROGRAM} volume show"))
-    return told
+    document: dict[str, Any] = json.loads(await output(guest, f"{PROGRAM} volume show"))
+    return document
 
 
 async def comes_to_be(guest: Guest, kind: str, why: str = "") -> dict[str, Any]:
     """Wait until the volume is in that state, for that reason."""
 
     async def observe() -> dict[str, Any] | Pending[dict[str, Any]]:
-        told = await shown(guest)
-        return told if told["kind"] == kind and why in told["why"] else Pending(str(told))
+        metrics = await shown(guest)
+        return metrics if metrics["kind"] == kind and why in metrics["why"] else Pending(str(metrics))
 
     return await until(observe, what=f"a volume that is {kind}", timeout_s=SLOW_S, every_s=0.5)
 
@@ -170,9 +170,9 @@ async def test_what_an_agent_writes_opens_with_the_platforms_key_alone_and_is_no
         await output(guest, f"systemctl start --no-block {UNIT}")
         await comes_to_be(guest, "closed", "no certificate yet")
         await computer.certify(guest)
-        told = await comes_to_be(guest, "open")
-        assert told["encrypted"]
-        assert 0.7 * GB < told["size"] <= GB
+        status = await comes_to_be(guest, "open")
+        assert status["encrypted"]
+        assert 0.7 * GB < status["size"] <= GB
         assert await output(guest, "cat /var/lib/hermes/skills/SKILL.md") == "as the image has it"
         assert await output(guest, "stat -c '%U %a' /var/lib/hermes; ls -A /var/lib/hermes") == "hermes 700\nskills"
 
@@ -196,8 +196,8 @@ async def test_what_an_agent_writes_opens_with_the_platforms_key_alone_and_is_no
         await comes_to_be(guest, "closed", "403")
         await guest.put(VARIABLES, with_gb(b"", 2))
         await guest.put("/run/platform/key", computer.data_key)
-        told = await comes_to_be(guest, "open")
-        assert 1.7 * GB < told["size"] <= 2 * GB
+        status = await comes_to_be(guest, "open")
+        assert 1.7 * GB < status["size"] <= 2 * GB
         assert await output(guest, "cat /var/lib/hermes/memory") == SAYING
         assert len(set((await output(guest, "cat /run/platform/asked")).split())) == 1
         await as_agent(f"echo {SAYING!r} >>memory && sync -f .")
@@ -262,7 +262,7 @@ async def test_a_volume_is_whole_wherever_its_making_or_growing_was_killed(tmp_p
         for module in (death, volume_deaths):
             await guest.put(f"/root/{module.__name__.replace('.', '/')}.py", inspect.getsource(module))
         program = f"cd /root && python3 -m {volume_deaths.__name__}"
-        told = await guest.output(f"{program} /var/lib/hermes-data {what}", timeout_s=DEATHS_S)
-        deaths = json.loads(told)["deaths"]
+        output = await guest.output(f"{program} /var/lib/hermes-data {what}", timeout_s=DEATHS_S)
+        deaths = json.loads(output)["deaths"]
         print(f"{what}: killed {deaths} times")  # noqa: T201 - for whoever soaks
         assert deaths > len(volume_deaths.MOMENTS)

@@ -55,9 +55,9 @@ _KEPT = ("127.0.0.1|3100", "127.0.0.1|9090", "::1|9095")
 
 
 @pytest.fixture(scope="module")
-async def agent(made: Made) -> AsyncIterator[Agent]:
+async def agent(built_image: Made) -> AsyncIterator[Agent]:
     """An agent on a machine that has those addresses itself, with something behind each."""
-    async with living_agent(made.world, made.image_id) as agent:
+    async with living_agent(built_image.world, built_image.image_id) as agent:
         await agent.channel.put("/run/server.py", _SERVER.encode())
         await agent.channel.put("/opt/visit.py", _VISIT.encode(), mode=0o644)
         served = shlex.join([*_METADATA, *_LOOPBACK, *_KEPT, _RESOLVER])
@@ -69,30 +69,30 @@ async def agent(made: Made) -> AsyncIterator[Agent]:
         yield agent
 
 
-async def places_of_daemon(agent: Agent, made: Made) -> tuple[str, ...]:
-    address, _ = made.world.driver.daemon_address(agent.machine_id)
+async def places_of_daemon(agent: Agent, built_image: Made) -> tuple[str, ...]:
+    address, _ = built_image.world.driver.daemon_address(agent.machine_id)
     return (f"{address}|{DAEMON_PORT}", *_LOOPBACK, f"0.0.0.0|{DAEMON_PORT}", f"::ffff:127.0.0.1|{DAEMON_PORT}")
 
 
 async def visits(agent: Agent, user: str, places: tuple[str, ...]) -> dict[str, str]:
     """What a user of the machine finds at each place."""
-    found = await agent.run(f"runuser -u {user} -- python3 /opt/visit.py {shlex.join(places)}", timeout_s=90)
-    return dict(zip(places, json.loads(found), strict=True))
+    answers = await agent.run(f"runuser -u {user} -- python3 /opt/visit.py {shlex.join(places)}", timeout_s=90)
+    return dict(zip(places, json.loads(answers), strict=True))
 
 
 @pytest.mark.parametrize("user", ["hermes", "hermes-backup", "nobody"])
-async def test_users_reach_neither_the_daemon_nor_metadata(agent: Agent, made: Made, user: str) -> None:
-    daemon = await places_of_daemon(agent, made)
-    found = await visits(agent, user, (*daemon, *_METADATA))
-    assert found == dict.fromkeys((*daemon, *_METADATA), "ConnectionRefusedError")
+async def test_users_reach_neither_the_daemon_nor_metadata(agent: Agent, built_image: Made, user: str) -> None:
+    daemon = await places_of_daemon(agent, built_image)
+    answers = await visits(agent, user, (*daemon, *_METADATA))
+    assert answers == dict.fromkeys((*daemon, *_METADATA), "ConnectionRefusedError")
 
 
 async def test_the_agent_does_not_reach_what_the_machine_keeps_of_its_logs(agent: Agent) -> None:
     assert await visits(agent, "hermes", _KEPT) == dict.fromkeys(_KEPT, "ConnectionRefusedError")
 
 
-async def test_root_reaches_them_all(agent: Agent, made: Made) -> None:
-    places = (*(await places_of_daemon(agent, made)), *_METADATA, *_KEPT, _RESOLVER)
+async def test_root_reaches_them_all(agent: Agent, built_image: Made) -> None:
+    places = (*(await places_of_daemon(agent, built_image)), *_METADATA, *_KEPT, _RESOLVER)
     assert await visits(agent, "root", places) == dict.fromkeys(places, "reached")
 
 
@@ -106,11 +106,11 @@ async def test_the_model_router_and_the_agents_own_api_are_reached(agent: Agent)
     assert await visits(agent, "hermes", places) == dict.fromkeys(places, "reached")
 
 
-async def test_the_agents_terminal_is_refused_too(agent: Agent, made: Made) -> None:
+async def test_the_agents_terminal_is_refused_too(agent: Agent, built_image: Made) -> None:
     """In the gateway's own unit, with its user namespace (PrivateUsers=)."""
-    places = (*(await places_of_daemon(agent, made)), *_METADATA)
-    said = await terminal(agent, f"python3 /opt/visit.py {shlex.join(places)}")
-    assert json.loads(said) == ["ConnectionRefusedError"] * len(places)
+    places = (*(await places_of_daemon(agent, built_image)), *_METADATA)
+    output = await terminal(agent, f"python3 /opt/visit.py {shlex.join(places)}")
+    assert json.loads(output) == ["ConnectionRefusedError"] * len(places)
 
 
 async def test_the_agents_terminal_sees_nothing_of_the_vendors(agent: Agent) -> None:
@@ -119,9 +119,9 @@ async def test_the_agents_terminal_sees_nothing_of_the_vendors(agent: Agent) -> 
     assert "169.254.0.0/16" in denied.split()  # systemd lists them in no order of ours
 
 
-async def test_the_daemon_answers_after_a_reboot_and_the_rules_are_back(agent: Agent, made: Made) -> None:
+async def test_the_daemon_answers_after_a_reboot_and_the_rules_are_back(agent: Agent, built_image: Made) -> None:
     before = await agent.run("cat /proc/sys/kernel/random/boot_id")
-    await made.world.cloud.http.post(f"/api/v1/machines/{agent.machine_id}/reboot")
+    await built_image.world.cloud.http.post(f"/api/v1/machines/{agent.machine_id}/reboot")
 
     async def rebooted() -> bool | Pending[bool]:
         try:
@@ -131,7 +131,7 @@ async def test_the_daemon_answers_after_a_reboot_and_the_rules_are_back(agent: A
         return Pending("the same boot") if before.strip() in now else True
 
     await until(rebooted, what="the reboot", timeout_s=60)
-    daemon = await places_of_daemon(agent, made)
+    daemon = await places_of_daemon(agent, built_image)
     assert set((await visits(agent, "hermes", daemon)).values()) == {"ConnectionRefusedError"}
     assert (await visits(agent, "root", daemon[:1])) == {daemon[0]: "reached"}
 
@@ -140,11 +140,11 @@ async def terminal(agent: Agent, command: str) -> str:
     """What a command prints that the agent runs in its terminal."""
     body = {"model": "agent", "messages": [{"role": "user", "content": f"RUN: {command}"}]}
     await agent.channel.put("/run/turn.json", json.dumps(body).encode())
-    said = await agent.run(
+    message = await agent.run(
         f"curl -sS -m 80 -H 'Authorization: Bearer {agent.api_server_key}' -H 'Content-Type: application/json' "
         "--data @/run/turn.json http://127.0.0.1:8642/v1/chat/completions",
         timeout_s=90,
     )
-    text = json.loads(said)["choices"][0]["message"]["content"].removeprefix("TOOL SAID: ")
+    text = json.loads(message)["choices"][0]["message"]["content"].removeprefix("TOOL SAID: ")
     output: str = json.loads(text)["output"]
     return output

@@ -81,12 +81,12 @@ async def test_a_cell_grows_changes_and_goes(engine: Engine, vendor: FakeJustAvp
     assert {change.name for change in preview.changes} >= set(NAMES)
     assert vendor.orders == []
 
-    made = await engine.up(stack, cell(*NAMES), may_destroy=lambda _urn: False)
+    up_result = await engine.up(stack, cell(*NAMES), may_destroy=lambda _urn: False)
     assert sorted(str(machine["name"]) for machine in vendor.machines.values()) == sorted(NAMES)
-    assert set(made.outputs["machines"]) == set(NAMES)  # type: ignore[call-overload]
+    assert set(up_result.outputs["machines"]) == set(NAMES)  # type: ignore[call-overload]
     again = await engine.up(stack, cell(*NAMES), may_destroy=lambda _urn: False)
     assert again.changes == ()
-    assert again.outputs == made.outputs == await engine.outputs(stack)
+    assert again.outputs == up_result.outputs == await engine.outputs(stack)
 
     resized = await engine.up(stack, cell(*NAMES, size="pro"))
     assert {change.kind for change in resized.changes} == {ChangeKind.UPDATE}
@@ -114,8 +114,8 @@ async def test_a_cell_grows_changes_and_goes(engine: Engine, vendor: FakeJustAvp
 
 async def test_an_image_of_a_machine_is_protected_from_birth(engine: Engine, vendor: FakeJustAvps) -> None:
     stack = StackRef("images", "one")
-    made = await engine.up(stack, with_image())
-    assert list(vendor.images) == [made.outputs["image"]]
+    up_result = await engine.up(stack, with_image())
+    assert list(vendor.images) == [up_result.outputs["image"]]
     assert (await engine.up(stack, with_image())).changes == ()
     with pytest.raises(RefusedError, match="protected"):
         await engine.up(stack, with_image(kept=False))

@@ -27,13 +27,13 @@ def machine(tmp_path: Path) -> Iterator[NodeHome]:
     # Not pytest's own folder: another run tidies that up, and this one is a mount.
     root = Path(tempfile.mkdtemp(prefix="hermesops-full-"))
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", root], check=True)
-    made = make(root)
-    made.repository = tmp_path / "repository"
-    with sqlite3.connect(made.home / "state.db") as database:
+    node_home = make(root)
+    node_home.repository = tmp_path / "repository"
+    with sqlite3.connect(node_home.home / "state.db") as database:
         database.execute("CREATE TABLE padding (bytes BLOB)")
         database.execute("INSERT INTO padding VALUES (?)", (os.urandom(4 * _MIB),))
     database.close()
-    yield made
+    yield node_home
     subprocess.run(["umount", root], check=True)
     root.rmdir()
 
@@ -59,13 +59,13 @@ def test_a_copy_for_which_there_is_no_room_is_none_and_leaves_nothing(machine: N
     assert backup.state(machine.node)["state"] == before
     big.unlink()
     assert backup.backup(machine.node, machine.upload(), lease=None)["state"] == before
-    told = subprocess.run(
+    completed = subprocess.run(
         ["restic", "snapshots", "--json", "--no-cache", "--repo", machine.repository],
         env={"PATH": "/usr/bin:/bin", "RESTIC_PASSWORD": PASSWORD},
         capture_output=True,
         check=True,
     )
-    assert told.stdout.count(b'"short_id"') == 1  # the one that was cut short is no snapshot
+    assert completed.stdout.count(b'"short_id"') == 1  # the one that was cut short is no snapshot
 
 
 def test_a_state_for_which_there_is_no_room_is_refused_with_figures_and_nothing_moves(machine: NodeHome) -> None:

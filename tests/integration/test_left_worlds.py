@@ -40,9 +40,9 @@ _ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def folder() -> Iterator[Path]:
     # Not pytest's own folder: another run tidies that up, and a world holds mounts.
-    made = Path(tempfile.mkdtemp(prefix="hermesops-left-"))
-    yield made
-    shutil.rmtree(made)
+    path = Path(tempfile.mkdtemp(prefix="hermesops-left-"))
+    yield path
+    shutil.rmtree(path)
 
 
 @contextmanager
@@ -64,8 +64,8 @@ def test_a_killed_runs_machine_is_removed(folder: Path) -> None:
         run.kill()
         run.wait()
         assert traces(folder / "world"), "the machine went by itself"
-    (told,) = sweep(folder / "lists")
-    assert "removed" in told
+    (text,) = sweep(folder / "lists")
+    assert "removed" in text
     assert not traces(folder / "world")
     assert not (folder / "world").exists()
     assert sweep(folder / "lists") == []

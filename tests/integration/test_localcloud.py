@@ -85,11 +85,11 @@ def operator() -> Iterator[Operator]:
     for name, kept in {"bases": cached_bases(), "tools": shared_cache() / "tools"}.items():
         kept.mkdir(parents=True, exist_ok=True)
         (home / "cache" / name).symlink_to(kept)
-    made = Operator(home)
-    remember_world(made.world)
+    operator = Operator(home)
+    remember_world(operator.world)
     remember_folder(home)
-    yield made
-    made.types("down", "--purge", "--yes")
+    yield operator
+    operator.types("down", "--purge", "--yes")
     shutil.rmtree(home)
 
 
@@ -128,8 +128,8 @@ async def execute(api: httpx.AsyncClient, machine: dict[str, Any], command: str)
 
 async def test_a_rented_machine_is_a_computer_of_its_own(api: httpx.AsyncClient) -> None:
     machine = await rent(api, "own", env_vars={"GREETING": "it's me"})
-    told = await execute(api, machine, "cat /etc/hostname /proc/1/comm; . /etc/justavps/env; echo $GREETING")
-    assert told.split("\n") == [machine["slug"], "systemd", "it's me", ""]
+    output = await execute(api, machine, "cat /etc/hostname /proc/1/comm; . /etc/justavps/env; echo $GREETING")
+    assert output.split("\n") == [machine["slug"], "systemd", "it's me", ""]
     authorized = await execute(api, machine, "cat /root/.ssh/authorized_keys")
     assert authorized.strip() == machine["ssh_key"]["public_key"]
     assert "PRIVATE" not in await execute(api, machine, "grep -rsl PRIVATE /etc/justavps /root || true")
@@ -181,7 +181,7 @@ async def test_a_machine_ordered_just_before_the_server_died_comes_up_once(
     assert ran.code == 0, ran.stderr
     await becomes(api, f"machines/{machine['id']}", "ready")
     listed = (await api.get("machines")).json()["machines"]
-    assert [found["id"] for found in listed] == [machine["id"]]
+    assert [row["id"] for row in listed] == [machine["id"]]
     assert await execute(api, machine, "cat /etc/hostname") == f"{machine['slug']}\n"
     await api.delete(f"machines/{machine['id']}")
 
@@ -249,8 +249,8 @@ async def test_a_backup_brings_the_disk_back_and_a_resize_makes_it_larger(api: h
     async def shows(command: str, wanted: str) -> None:
         async def observe() -> bool | Pending[bool]:
             answer = await api.post(f"{path}/exec", json={"command": command})
-            said = answer.json().get("stdout", answer.text)
-            return said == wanted or Pending(str(said))
+            output = answer.json().get("stdout", answer.text)
+            return output == wanted or Pending(str(output))
 
         await until(observe, what=f"{command} to say {wanted!r}", timeout_s=60, every_s=0.1)
 
@@ -315,10 +315,10 @@ async def test_a_machine_reaches_the_model_router_and_nothing_else_of_this_compu
 ) -> None:
     machine = await rent(api, "curious")
     status = operator.where()
-    seen = await execute(
+    output = await execute(
         api, machine, f"curl -s -m 5 -o /dev/null -w '%{{http_code}}' {status['model_base_url']}/models"
     )
-    assert seen == "401"
+    assert output == "401"
     port = status["api_url"].rsplit(":", 1)[1]
     gateway = status["model_base_url"].split("//")[1].split(":")[0]
     refused = await execute(api, machine, f"curl -s -m 2 http://{gateway}:{port}/ || echo no answer")
@@ -393,13 +393,13 @@ class TestRefusals:
 
 
 def test_purge_leaves_nothing_even_of_a_damaged_world(operator: Operator) -> None:
-    made = httpx.post(
+    response = httpx.post(
         f"{operator.where()['api_url']}/api/v1/machines",
         json={"server_type": "starter", "region": "hel1", "name": "doomed"},
         headers={"Authorization": f"Bearer {operator.key()}"},
         trust_env=False,
     )
-    assert made.status_code == 202
+    assert response.status_code == 202
     tag = tag_of(operator.world)
     os.kill(operator.server(), signal.SIGKILL)
     for name in ("world.db-wal", "world.db-shm"):
@@ -411,8 +411,8 @@ def test_purge_leaves_nothing_even_of_a_damaged_world(operator: Operator) -> Non
     assert ran.code == 0, ran.stderr
     assert not operator.world.exists()
     for command in (["ip", "-o", "link"], ["ip", "netns"], ["nft", "list", "tables"], ["cat", "/proc/mounts"]):
-        seen = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        assert f"lc{tag}" not in seen
-        assert str(operator.world) not in seen
+        stdout = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        assert f"lc{tag}" not in stdout
+        assert str(operator.world) not in stdout
     groups = list(Path("/sys/fs/cgroup").rglob(f"*lc{tag}*"))
     assert groups == []

@@ -61,8 +61,8 @@ async def install(guest: Guest) -> None:
 
 async def shown(guest: Guest, *names: str) -> dict[str, str]:
     """What systemd says of the gateway."""
-    said = await guest.output(f"systemctl show {GATEWAY} {' '.join(f'-p {name}' for name in names)}")
-    return dict(line.split("=", 1) for line in said.splitlines())
+    output = await guest.output(f"systemctl show {GATEWAY} {' '.join(f'-p {name}' for name in names)}")
+    return dict(line.split("=", 1) for line in output.splitlines())
 
 
 async def run_in_terminal(guest: Guest, command: str) -> None:
@@ -85,8 +85,8 @@ async def test_verification_says_that_it_is_counted(guest: Guest) -> None:
     backend = ChannelBackend(
         guest.machine_id, lambda command: asyncio.run_coroutine_threadsafe(guest.run(command), loop).result(), {}
     )
-    seen = await asyncio.to_thread(memory.observe, backend.host(), Expected("nobody"))
-    assert re.fullmatch(r"2048 MiB \(\d+ MiB used\), 512 tasks", seen)
+    output = await asyncio.to_thread(memory.observe, backend.host(), Expected("nobody"))
+    assert re.fullmatch(r"2048 MiB \(\d+ MiB used\), 512 tasks", output)
 
 
 async def test_a_command_that_takes_too_much_is_killed_and_the_machine_lives_on(guest: Guest) -> None:
@@ -118,8 +118,8 @@ async def test_a_command_that_takes_too_much_is_killed_and_the_machine_lives_on(
 
 async def oom_kills(guest: Guest, group: str) -> list[str]:
     """What the kernel said of each kill for the memory of a control group."""
-    said = await guest.output("dmesg --color=never")
-    return [block for block in said.split("invoked oom-killer")[1:] if group in block]
+    output = await guest.output("dmesg --color=never")
+    return [block for block in output.split("invoked oom-killer")[1:] if group in block]
 
 
 async def run_script(guest: Guest, code: str) -> tuple[int, str]:
@@ -132,8 +132,8 @@ async def run_script(guest: Guest, code: str) -> tuple[int, str]:
 
 
 async def test_a_script_that_takes_too_much_is_refused_by_its_rlimit(guest: Guest) -> None:
-    code, said = await run_script(guest, _TAKE.format(mib=600))
-    assert (code, "MemoryError" in said, "had it all" in said) == (1, True, False), said
+    code, output = await run_script(guest, _TAKE.format(mib=600))
+    assert (code, "MemoryError" in output, "had it all" in output) == (1, True, False), output
 
 
 async def test_a_script_whose_processes_take_too_much_together_is_killed_at_the_cap(guest: Guest) -> None:
@@ -141,12 +141,12 @@ async def test_a_script_whose_processes_take_too_much_together_is_killed_at_the_
     gateway = await shown(guest, "MainPID")
     small = "import time\n" + _TAKE.format(mib=200) + "\ntime.sleep(20)"
     code = f"import subprocess, sys\nall = [subprocess.Popen([sys.executable, '-c', {small!r}]) for _ in range(4)]\n"
-    ended, said = await run_script(guest, code + "print([one.wait() for one in all])")
+    ended, output = await run_script(guest, code + "print([one.wait() for one in all])")
     kills = await oom_kills(guest, "hermes-sandbox@")
-    assert kills, said
+    assert kills, output
     assert all(f"limit {SCRIPT_CAP_KIB}kB" in kill for kill in kills)
-    assert ended == 137, said
-    assert said.count("had it all") < 4
+    assert ended == 137, output
+    assert output.count("had it all") < 4
     assert await shown(guest, "MainPID") == gateway
 
 

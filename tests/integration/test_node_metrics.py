@@ -54,8 +54,8 @@ print(time.monotonic() - begun)
 
 
 @pytest.fixture(scope="module")
-async def agent(made: Made) -> AsyncIterator[Agent]:
-    async with living_agent(made.world, made.image_id) as agent:
+async def agent(built_image: Made) -> AsyncIterator[Agent]:
+    async with living_agent(built_image.world, built_image.image_id) as agent:
         yield agent
 
 
@@ -70,8 +70,8 @@ async def shown(agent: Agent, holds: Callable[[dict[str, float]], bool], *, time
     """The series once something holds of them."""
 
     async def observe() -> dict[str, float] | Pending[dict[str, float]]:
-        seen = await metrics(agent)
-        return seen if holds(seen) else Pending(str(seen))
+        metrics_now = await metrics(agent)
+        return metrics_now if holds(metrics_now) else Pending(str(metrics_now))
 
     return await until(observe, what="the figures to show it", timeout_s=timeout_s, every_s=1)
 
@@ -87,23 +87,27 @@ async def node(agent: Agent, command: str) -> dict[str, Any]:
 
 
 async def test_the_figures_of_an_agent_that_is_well(agent: Agent) -> None:
-    seen = await shown(agent, lambda seen: seen.get("hermes_agent_up") == seen.get("hermes_gateway_up") == 1)
+    metrics = await shown(
+        agent, lambda metrics_now: metrics_now.get("hermes_agent_up") == metrics_now.get("hermes_gateway_up") == 1
+    )
     assert (await node(agent, "metrics"))["failed"] == {}
-    assert seen['hermes_agent_health{status="ok"}'] == seen["hermes_personalised"] == 1
-    assert 50e6 < seen["hermes_gateway_memory_bytes"] < seen["hermes_gateway_memory_max_bytes"] == 2 << 30
-    assert seen['hermes_data_bytes{state="size"}'] > seen['hermes_data_bytes{state="used"}']
-    assert seen['hermes_database_bytes{database="state"}'] > 4096
-    assert seen["hermes_router_token_not_after_timestamp_seconds"] > time.time()
-    assert seen["hermes_metrics_errors_total"] == 0
-    info = next(series for series in seen if series.startswith("hermes_node_info"))
+    assert metrics['hermes_agent_health{status="ok"}'] == metrics["hermes_personalised"] == 1
+    assert 50e6 < metrics["hermes_gateway_memory_bytes"] < metrics["hermes_gateway_memory_max_bytes"] == 2 << 30
+    assert metrics['hermes_data_bytes{state="size"}'] > metrics['hermes_data_bytes{state="used"}']
+    assert metrics['hermes_database_bytes{database="state"}'] > 4096
+    assert metrics["hermes_router_token_not_after_timestamp_seconds"] > time.time()
+    assert metrics["hermes_metrics_errors_total"] == 0
+    info = next(series for series in metrics if series.startswith("hermes_node_info"))
     assert 'distribution="debian-12"' in info
-    assert [series for series in seen if series.startswith("hermes_release_info")]
+    assert [series for series in metrics if series.startswith("hermes_release_info")]
 
 
 async def test_they_are_written_every_quarter_of_a_minute_and_cost_little(agent: Agent) -> None:
     first = (await metrics(agent))["hermes_metrics_timestamp_seconds"]
-    seen = await shown(agent, lambda seen: seen["hermes_metrics_timestamp_seconds"] > first + 40, timeout_s=90)
-    assert seen["hermes_metrics_timestamp_seconds"] - first < 75
+    metrics_now = await shown(
+        agent, lambda metrics_now: metrics_now["hermes_metrics_timestamp_seconds"] > first + 40, timeout_s=90
+    )
+    assert metrics_now["hermes_metrics_timestamp_seconds"] - first < 75
     spent = await agent.run(
         f'python3 -c \'import resource, subprocess; subprocess.run(["{PROGRAM}", "metrics"], stdout=-3); '
         "used = resource.getrusage(resource.RUSAGE_CHILDREN); print(used.ru_utime + used.ru_stime)'"
@@ -118,7 +122,7 @@ async def test_what_stays_makes_way_for_another_program(agent: Agent) -> None:
     for name, pid in before.items():
         await another_pid(agent, name, pid)
     first = (await metrics(agent))["hermes_metrics_timestamp_seconds"]
-    await shown(agent, lambda seen: seen["hermes_metrics_timestamp_seconds"] > first)
+    await shown(agent, lambda metrics_now: metrics_now["hermes_metrics_timestamp_seconds"] > first)
     assert "failed" not in await agent.run("systemctl list-units --plain --no-legend 'hermes-*'")
 
 
@@ -140,8 +144,10 @@ async def test_a_program_that_runs_once_is_started_again_and_again(agent: Agent)
     await agent.run(f"{once}; systemctl daemon-reload; systemctl restart hermes-metrics.timer")
     try:
         first = (await metrics(agent))["hermes_metrics_timestamp_seconds"]
-        seen = await shown(agent, lambda seen: seen["hermes_metrics_timestamp_seconds"] > first + 20, timeout_s=90)
-        assert seen["hermes_metrics_errors_total"] == 0
+        metrics_now = await shown(
+            agent, lambda metrics_now: metrics_now["hermes_metrics_timestamp_seconds"] > first + 20, timeout_s=90
+        )
+        assert metrics_now["hermes_metrics_errors_total"] == 0
     finally:
         await agent.run(f"rm -r {folder}; systemctl daemon-reload; systemctl restart hermes-metrics.timer")
 
@@ -165,32 +171,34 @@ async def test_the_agents_user_reads_the_figures_and_writes_none(agent: Agent) -
         f"cat {_FILE} >/dev/null && echo read; echo x >> {_FILE}; echo x > /run/hermes-metrics/x; "
         f"rm -f {_FILE}; cat /run/hermes-metrics/memory.json"
     )
-    said = await agent.run(f"su -s /bin/sh hermes -c {shlex.quote(attempts)} 2>&1 || true")
-    assert said.count("ermission denied") == 4, said
-    assert "read" in said
+    output = await agent.run(f"su -s /bin/sh hermes -c {shlex.quote(attempts)} 2>&1 || true")
+    assert output.count("ermission denied") == 4, output
+    assert "read" in output
 
 
 async def test_turns_and_tokens_of_the_real_agent_are_counted(agent: Agent) -> None:
     before = await metrics(agent)
     assert await ask(agent, "hello") == 200
     answered = 'hermes_turns_total{outcome="answered"}'
-    seen = await shown(agent, lambda seen: seen[answered] > before[answered])
-    assert seen['hermes_tokens_spent_total{kind="output"}'] > before['hermes_tokens_spent_total{kind="output"}']
-    assert seen['hermes_turns_total{outcome="failed"}'] == before['hermes_turns_total{outcome="failed"}']
+    metrics_now = await shown(agent, lambda metrics_now: metrics_now[answered] > before[answered])
+    assert metrics_now['hermes_tokens_spent_total{kind="output"}'] > before['hermes_tokens_spent_total{kind="output"}']
+    assert metrics_now['hermes_turns_total{outcome="failed"}'] == before['hermes_turns_total{outcome="failed"}']
 
 
 async def test_a_probes_turn_is_shown(agent: Agent) -> None:
     assert (await node(agent, "probe --turn 60"))["turn"]["ok"]
-    assert 0 < (await shown(agent, lambda seen: "hermes_turn_seconds" in seen))["hermes_turn_seconds"] < 60
+    assert (
+        0 < (await shown(agent, lambda metrics_now: "hermes_turn_seconds" in metrics_now))["hermes_turn_seconds"] < 60
+    )
 
 
 async def test_databases_are_checked_beside_the_running_agent(agent: Agent) -> None:
     await agent.run("systemctl start hermes-databases.service", timeout_s=120)
     assert (await agent.run("systemctl show -P Result hermes-databases.service")).strip() == "success"
-    seen = await shown(agent, lambda seen: 'hermes_database_integrity{database="state"}' in seen)
-    found = {series: value for series, value in seen.items() if "integrity" in series}
-    assert set(found.values()) == {1}
-    assert len(found) >= 2
+    metrics = await shown(agent, lambda metrics_now: 'hermes_database_integrity{database="state"}' in metrics_now)
+    metrics_now = {series: value for series, value in metrics.items() if "integrity" in series}
+    assert set(metrics_now.values()) == {1}
+    assert len(metrics_now) >= 2
     assert await ask(agent, "hello") == 200
 
 
@@ -203,21 +211,27 @@ async def test_a_killed_gateway_answers_again_within_ten_seconds(agent: Agent) -
     print(f"killed, and answers again after {killed:.1f} s; a start takes {started:.1f} s")  # noqa: T201 - for people
     assert killed < max(10, 2 * started + 2)
     restarts = "hermes_gateway_restarts_total"
-    seen = await shown(agent, lambda seen: seen[restarts] > before[restarts] and seen["hermes_agent_up"] == 1)
-    assert seen[restarts] == before[restarts] + 1
+    metrics_now = await shown(
+        agent, lambda metrics_now: metrics_now[restarts] > before[restarts] and metrics_now["hermes_agent_up"] == 1
+    )
+    assert metrics_now[restarts] == before[restarts] + 1
 
 
-async def test_a_router_that_refuses_the_token_is_told_from_other_failures(agent: Agent, made: Made) -> None:
+async def test_a_router_that_refuses_the_token_is_told_from_other_failures(agent: Agent, built_image: Made) -> None:
     before = await metrics(agent)
-    expired = issue_token(made.world.cloud.model_secret, agent.instance_id, 1, int(time.time()) - 60)
+    expired = issue_token(built_image.world.cloud.model_secret, agent.instance_id, 1, int(time.time()) - 60)
     await agent.personalise(replace(agent.payload, secrets=replace(agent.payload.secrets, model_token=expired)))
     await agent.run(f"systemctl restart {_UNIT}", timeout_s=120)
     try:
         await ask(agent, "hello")
         refused, failed = 'hermes_model_errors_total{status="401"}', 'hermes_turns_total{outcome="failed"}'
-        seen = await shown(agent, lambda seen: seen[refused] > before[refused] and seen[failed] > before[failed])
-        assert seen["hermes_router_token_not_after_timestamp_seconds"] < time.time()
-        assert seen['hermes_model_errors_total{status="429"}'] == before['hermes_model_errors_total{status="429"}']
+        metrics_now = await shown(
+            agent, lambda metrics_now: metrics_now[refused] > before[refused] and metrics_now[failed] > before[failed]
+        )
+        assert metrics_now["hermes_router_token_not_after_timestamp_seconds"] < time.time()
+        assert (
+            metrics_now['hermes_model_errors_total{status="429"}'] == before['hermes_model_errors_total{status="429"}']
+        )
     finally:
         await agent.personalise()
         await agent.run(f"systemctl restart {_UNIT}", timeout_s=120)
@@ -230,15 +244,19 @@ async def test_a_gateway_that_keeps_ending_is_given_up_and_started_again(agent: 
         await agent.run(
             f"timeout 90 sh -c 'until systemctl is-failed --quiet {_UNIT}; do sleep 0.2; done'", timeout_s=99
         )
-        seen = await shown(agent, lambda seen: seen["hermes_gateway_up"] == 0)
-        assert seen["hermes_agent_up"] == 0
-        assert seen['hermes_agent_health{status="silent"}'] == 1
+        metrics = await shown(agent, lambda metrics_now: metrics_now["hermes_gateway_up"] == 0)
+        assert metrics["hermes_agent_up"] == 0
+        assert metrics['hermes_agent_health{status="silent"}'] == 1
         tried = "timeout 60 sh -c 'until [ -s /run/hermes-node/recoveries.json ]; do sleep 0.5; done'"
         await agent.run(tried, timeout_s=70)
     finally:
         await agent.run("chmod +x /opt/hermes/libexec/hermes-gateway")
     begun = time.monotonic()
-    await shown(agent, lambda seen: seen["hermes_gateway_up"] == seen["hermes_agent_up"] == 1, timeout_s=150)
+    await shown(
+        agent,
+        lambda metrics_now: metrics_now["hermes_gateway_up"] == metrics_now["hermes_agent_up"] == 1,
+        timeout_s=150,
+    )
     print(f"mended, and up again after {time.monotonic() - begun:.0f} s")  # noqa: T201 - a figure for people
     assert "systemd gave it up" in await agent.run("journalctl -u hermes-recovery --no-pager -o cat")
 
@@ -247,7 +265,7 @@ async def test_a_fenced_gateway_is_not_started_by_it(agent: Agent) -> None:
     await node(agent, "fence")
     await agent.run("systemctl start hermes-recovery.service")
     assert (await node(agent, "recover"))["started"] is False
-    seen = await shown(agent, lambda seen: seen["hermes_fenced"] == 1)
-    assert seen["hermes_gateway_up"] == 0
+    metrics = await shown(agent, lambda metrics_now: metrics_now["hermes_fenced"] == 1)
+    assert metrics["hermes_gateway_up"] == 0
     await node(agent, "unfence")
     assert (await node(agent, "configure"))["healthy"]

@@ -48,11 +48,11 @@ def copied_mounts() -> Iterator[None]:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     # Not pytest's own folder: another run tidies that up, and this one holds mounts.
-    made = Path(tempfile.mkdtemp(prefix="hermesops-disk-"))
-    (made / "layer").mkdir()
-    yield made
-    Disk(made).unmount()
-    shutil.rmtree(made)
+    path = Path(tempfile.mkdtemp(prefix="hermesops-disk-"))
+    (path / "layer").mkdir()
+    yield path
+    Disk(path).unmount()
+    shutil.rmtree(path)
 
 
 async def up_again(machine: TestMachine) -> None:

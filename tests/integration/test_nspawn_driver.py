@@ -284,11 +284,11 @@ mount -t devtmpfs none /mnt && for it in null loop-control kmsg kvm; do (: </mnt
 @pytest.mark.skipif(not Path("/sys/fs/cgroup/devices").exists(), reason="version 2 has neither")
 async def test_root_inside_meets_no_hierarchys_root_and_no_device_of_this_computer(machine: TestMachine) -> None:
     """The root of a hierarchy holds ``release_agent``, a program that the kernel runs as this computer's root."""
-    seen = (await machine.execute(f"unshare --mount sh <<'END'{_LOOK_OUT}END")).stdout.splitlines()
-    assert "looked" in seen
-    assert "release_agent" not in seen
-    assert "lifted" not in seen
-    assert [line for line in seen if line.startswith("opened")] == ["opened null"]
+    lines = (await machine.execute(f"unshare --mount sh <<'END'{_LOOK_OUT}END")).stdout.splitlines()
+    assert "looked" in lines
+    assert "release_agent" not in lines
+    assert "lifted" not in lines
+    assert [line for line in lines if line.startswith("opened")] == ["opened null"]
 
 
 # Room
@@ -431,13 +431,13 @@ async def test_a_server_killed_while_it_makes_a_machine_leaves_nothing_half_made
 
 def _processes_of(machine: str) -> set[int]:
     """Of this computer, those that bear the machine's id in their command: what keeps it running."""
-    commands = {int(one.name): one / "cmdline" for one in Path("/proc").iterdir() if one.name.isdecimal()}
-    found = set()
+    commands = {int(path.name): path / "cmdline" for path in Path("/proc").iterdir() if path.name.isdecimal()}
+    numbers = set()
     for pid, command in commands.items():
         with contextlib.suppress(OSError):
             if machine.encode() in command.read_bytes():
-                found.add(pid)
-    return found
+                numbers.add(pid)
+    return numbers
 
 
 async def becomes_running(driver: NspawnDriver, machine: str) -> None:
@@ -538,14 +538,14 @@ async def opened(state: Path) -> None:
 
 
 async def test_a_world_has_one_owner_and_two_worlds_do_not_meet(state: Path, driver: NspawnDriver) -> None:
-    async with opened_driver(state) as one:
+    async with opened_driver(state) as nspawn_driver:
         with pytest.raises(RefusedError, match="another process drives"):
             await new_driver(state).open()
-        assert one.subnet != driver.subnet
-        assert one.subnet in printed("ip", "route")
-        async with started(one, plan(1)) as machine:
+        assert nspawn_driver.subnet != driver.subnet
+        assert nspawn_driver.subnet in printed("ip", "route")
+        async with started(nspawn_driver, plan(1)) as machine:
             assert (await machine.execute("true")).exit_code == 0
-        subnet = one.subnet
+        subnet = nspawn_driver.subnet
     assert traces(state) == []
     assert subnet not in printed("ip", "route")
 

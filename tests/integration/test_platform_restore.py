@@ -84,8 +84,8 @@ class Lost:
     def rows(self) -> dict[int, float]:
         """The rows of the restored database: when each was written, by its number."""
         with psycopg.connect(self.second.database_url(self.second.client("hermesops"), driver="")) as connection:
-            found = connection.execute("SELECT n, extract(epoch FROM at)::float FROM writes").fetchall()
-            return dict(found)
+            rows = connection.execute("SELECT n, extract(epoch FROM at)::float FROM writes").fetchall()
+            return dict(rows)
 
 
 def without_age(instance: dict[str, Any]) -> dict[str, Any]:
@@ -104,8 +104,8 @@ async def lost(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lost]:
         gateway = str(world.driver.gateway)
         with counted_link(second.address, PORTS[OBJECT_STORE], listen=(gateway, FORWARD)):
             there = {"bucket_address": gateway, "bucket_port": FORWARD}
-            made = await first.apply((TLS, POSTGRESQL), prefixed({**bucket, **there}))
-            assert made.status == "done", made.failure
+            host_result = await first.apply((TLS, POSTGRESQL), prefixed({**bucket, **there}))
+            assert host_result.status == "done", host_result.failure
             kept = await first.run("cat /etc/hermes-platform/secrets/pgbackrest/repository.conf")
             [cipher] = [line.partition("=")[2] for line in kept.splitlines() if "cipher-pass" in line]
             url = first.database_url(first.client("hermesops"))
@@ -163,8 +163,8 @@ async def test_the_newest_state_is_back_but_for_the_last_seconds(
 async def test_the_registry_goes_on_with_a_new_epoch_that_machines_follow(lost: Lost) -> None:
     url = lost.second.database_url(lost.second.client("hermesops"))
     command = lost.command.with_variables(HERMESOPS_REGISTRY_URL=url)
-    found = await mended(command, "platform-database-restored")
-    assert found["restored"] == "done"
+    repairs = await mended(command, "platform-database-restored")
+    assert repairs["restored"] == "done"
     instances = (await command.ok("instance", "list", "--json")).json["instances"]
     assert [without_age(each) for each in instances] == [without_age(each) for each in lost.instances]
     await command.ok("instance", "restart", "ada")

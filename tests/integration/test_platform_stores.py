@@ -61,9 +61,9 @@ async def test_a_second_run_changes_nothing(applied: StoresHost) -> None:
 async def test_services_run_hardened_and_each_as_a_user_of_its_own(applied: StoresHost) -> None:
     for unit in UNITS:
         shown = await applied.run(f"systemctl show -p ActiveState -p User -p NRestarts hermes-platform-{unit}.service")
-        found = dict(line.split("=", 1) for line in shown.splitlines())
-        assert (found["ActiveState"], found["NRestarts"]) == ("active", "0")
-        assert found["User"] == {"postgresql": "postgres", "redis": "redis"}.get(unit, "hermes-object-store")
+        lines = dict(line.split("=", 1) for line in shown.splitlines())
+        assert (lines["ActiveState"], lines["NRestarts"]) == ("active", "0")
+        assert lines["User"] == {"postgresql": "postgres", "redis": "redis"}.get(unit, "hermes-object-store")
         security = await applied.run(f"systemd-analyze security --no-pager hermes-platform-{unit}.service | tail -1")
         assert float(security.split(": ")[1].split()[0]) <= 1.5, security
     for masked in ("postgresql.service", "redis-server.service"):
@@ -76,10 +76,10 @@ async def test_no_secret_is_an_argument_a_line_of_a_log_or_readable_by_others(ap
     values = {line.rpartition("=")[2].strip() for line in held.splitlines()}
     secrets = {value for value in values if len(value) >= 20}
     assert len(secrets) >= 2 * (len(BUCKETS) + 1) + 1
-    said = await applied.run("ps -e -o args=; journalctl --no-pager --output=cat")
-    said += await applied.run("cat /etc/systemd/system/hermes-platform-* /etc/hermes-platform/*/*.conf 2>/dev/null")
-    assert not [secret for secret in secrets if secret in said]
-    assert "Invoked with files=" not in said  # neither is the text of any other file
+    output = await applied.run("ps -e -o args=; journalctl --no-pager --output=cat")
+    output += await applied.run("cat /etc/systemd/system/hermes-platform-* /etc/hermes-platform/*/*.conf 2>/dev/null")
+    assert not [secret for secret in secrets if secret in output]
+    assert "Invoked with files=" not in output  # neither is the text of any other file
     where = "/etc/hermes-platform/secrets /var/lib/hermes-platform"
     open_files = f"find {where} -type f -perm /o=r -not -path '*/tls/*' -not -path '*/metrics/*'"
     assert (await applied.run(open_files)).split() == []
@@ -118,8 +118,8 @@ async def test_the_database_lets_in_by_the_whole_subject_of_a_certificate(applie
 async def test_redis_asks_for_a_certificate_and_a_password(applied: StoresHost) -> None:
     password = (await applied.run("cat /etc/hermes-platform/secrets/redis-password")).strip()
     client = applied.client("hermesops")
-    said = await redis(applied, client, f"AUTH hermesops {password}", "SET a 1 EX 60", "GET a", "PUBLISH c m")
-    assert said == ["+OK", "+OK", "$1", "1", ":0"]
+    reports = await redis(applied, client, f"AUTH hermesops {password}", "SET a 1 EX 60", "GET a", "PUBLISH c m")
+    assert reports == ["+OK", "+OK", "$1", "1", ":0"]
     assert (await redis(applied, client, "PING"))[0].startswith("-NOAUTH")
     assert (await redis(applied, client, f"AUTH default {password}"))[0].startswith("-WRONGPASS")
     for command in ("CONFIG GET *", "FLUSHALL", "ACL LIST", "KEYS *", "SHUTDOWN NOSAVE"):

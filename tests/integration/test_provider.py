@@ -167,9 +167,9 @@ def test_a_machine_is_ordered_once_and_waited_for(plugin: Plugin, vendor: FakeJu
 def test_the_root_key_and_the_api_key_stay_out_of_the_state(plugin: Plugin, vendor: FakeJustAvps) -> None:
     answer = plugin.create()
     read = plugin.read(answer.id)
-    said = f"{answer}{read}{plugin.engine.lines}"
-    assert PRIVATE_KEY.splitlines()[1] not in said
-    assert vendor.key not in said
+    output = f"{answer}{read}{plugin.engine.lines}"
+    assert PRIVATE_KEY.splitlines()[1] not in output
+    assert vendor.key not in output
 
 
 def test_a_machine_that_exists_is_adopted(plugin: Plugin, vendor: FakeJustAvps) -> None:
@@ -221,8 +221,8 @@ def test_cancelling_ends_a_wait_and_keeps_the_machine(plugin: Plugin, vendor: Fa
 def test_the_engine_hears_what_is_waited_for(plugin: Plugin, vendor: FakeJustAvps) -> None:
     vendor.looks_until_ready = 2
     plugin.create()
-    said = [(line.urn, line.message, line.ephemeral) for line in plugin.engine.lines]
-    assert (URN, f"waiting for {NAME} to be ready: provisioning server_creating", True) in said
+    lines = [(line.urn, line.message, line.ephemeral) for line in plugin.engine.lines]
+    assert (URN, f"waiting for {NAME} to be ready: provisioning server_creating", True) in lines
 
 
 def test_a_refused_order_says_why_and_leaves_nothing(plugin: Plugin, vendor: FakeJustAvps) -> None:
@@ -291,19 +291,19 @@ def test_an_image_is_saved_read_and_deleted(plugin: Plugin, vendor: FakeJustAvps
     machine_id = vendor.add(NAME, status="ready")
     urn = f"urn:pulumi:cell1::fleet::{IMAGE.token}::base-1"
     inputs = {"name": "base-1", "machine_id": machine_id}
-    made = plugin.stub.Create(proto.CreateRequest(urn=urn, properties=values.write(inputs)))
-    assert values.read(made.properties).items() >= {**inputs, "status": "ready"}.items()
-    assert plugin.stub.Create(proto.CreateRequest(urn=urn, properties=values.write(inputs))).id == made.id
-    imported = plugin.stub.Read(proto.ReadRequest(id=made.id, urn=urn))
+    created = plugin.stub.Create(proto.CreateRequest(urn=urn, properties=values.write(inputs)))
+    assert values.read(created.properties).items() >= {**inputs, "status": "ready"}.items()
+    assert plugin.stub.Create(proto.CreateRequest(urn=urn, properties=values.write(inputs))).id == created.id
+    imported = plugin.stub.Read(proto.ReadRequest(id=created.id, urn=urn))
     assert values.read(imported.inputs) == inputs
     old, new = values.write(inputs), values.write(inputs | {"machine_id": "another"})
-    answer = plugin.stub.Diff(proto.DiffRequest(id=made.id, urn=urn, olds=old, old_inputs=old, news=new))
+    answer = plugin.stub.Diff(proto.DiffRequest(id=created.id, urn=urn, olds=old, old_inputs=old, news=new))
     assert (list(answer.replaces), answer.deleteBeforeReplace) == (["machine_id"], True)
     with pytest.raises(grpc.RpcError, match="not changed"):
-        plugin.stub.Delete(proto.DeleteRequest(id=made.id, urn=urn, properties=values.write({"name": "base-2"})))
-    plugin.stub.Delete(proto.DeleteRequest(id=made.id, urn=urn, properties=made.properties))
+        plugin.stub.Delete(proto.DeleteRequest(id=created.id, urn=urn, properties=values.write({"name": "base-2"})))
+    plugin.stub.Delete(proto.DeleteRequest(id=created.id, urn=urn, properties=created.properties))
     assert vendor.images == {}
-    assert plugin.stub.Read(proto.ReadRequest(id=made.id, urn=urn)).id == ""
+    assert plugin.stub.Read(proto.ReadRequest(id=created.id, urn=urn)).id == ""
 
 
 def test_the_schema_has_both_resources(plugin: Plugin) -> None:

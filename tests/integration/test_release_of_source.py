@@ -37,15 +37,15 @@ _LOCALES = "tr '\\0' '\\n' </proc/$(systemctl show hermes-gateway --property=Mai
 
 
 @pytest.fixture
-async def agent(made: Made) -> AsyncIterator[Agent]:
-    async with living_agent(made.world, made.image_id) as agent:
+async def agent(built_image: Made) -> AsyncIterator[Agent]:
+    async with living_agent(built_image.world, built_image.image_id) as agent:
         yield agent
 
 
-def build(made: Made, folder: Path) -> Lock:
+def build(built_image: Made, folder: Path) -> Lock:
     """Build the images' agent from a source archive, with a Python of its own."""
-    environ, store = os.environ, made.workshop.releases  # noqa: TID251 - pip's own settings, as a user has them
-    wheels = made.release.pythons[own_python.PYTHON].wheels
+    environ, store = os.environ, built_image.workshop.releases  # noqa: TID251 - pip's own settings, as a user has them
+    wheels = built_image.release.pythons[own_python.PYTHON].wheels
     own = next(blob for blob in wheels if pin_of(blob).name == "hermes-agent")
     wheel = folder / own.name
     wheel.write_bytes(store.blob(own))
@@ -69,14 +69,14 @@ async def node(agent: Agent, words: str) -> dict[str, Any]:
 
 
 async def test_a_machine_goes_over_to_a_release_with_its_own_python_and_back(
-    made: Made, agent: Agent, tmp_path: Path
+    built_image: Made, agent: Agent, tmp_path: Path
 ) -> None:
-    lock = await asyncio.to_thread(build, made, tmp_path)
+    lock = await asyncio.to_thread(build, built_image, tmp_path)
     assert (lock.origin, list(lock.pythons)) == ("source", [own_python.PYTHON])
-    first = made.release.id
+    first = built_image.release.id
     before = await agent.run(_PROGRAM_OF_GATEWAY)
-    bundle, started = HandedOut(ReleaseId(lock.id), made.workshop.releases), time.monotonic()
-    await ReleaseClient(made.world.channel).install(agent.machine_id, bundle, python=base_python())
+    bundle, started = HandedOut(ReleaseId(lock.id), built_image.workshop.releases), time.monotonic()
+    await ReleaseClient(built_image.world.channel).install(agent.machine_id, bundle, python=base_python())
     print(f"installed in {time.monotonic() - started:.1f} s")  # noqa: T201 - a figure for a person
     answer = await node(agent, f"release activate {lock.id}")
     print(f"activated in {answer['seconds']} s, trial {answer['trial_s']} s")  # noqa: T201 - as above

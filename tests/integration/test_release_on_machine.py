@@ -45,8 +45,8 @@ _UNIT = "systemctl show hermes-release.service --property=ActiveState --value"
 
 
 @pytest.fixture
-async def agent(made: Made) -> AsyncIterator[Agent]:
-    async with living_agent(made.world, made.image_id) as agent:
+async def agent(built_image: Made) -> AsyncIterator[Agent]:
+    async with living_agent(built_image.world, built_image.image_id) as agent:
         yield agent
 
 
@@ -67,19 +67,19 @@ async def is_taken(agent: Agent, session: str, text: str) -> bool | Pending[bool
 async def node(agent: Agent, words: str, *, code: int = 0) -> dict[str, Any]:
     done = await agent.channel.run(f"{PROGRAM} {words}", timeout_s=240)
     assert done.exit_code == code, done.text + done.stderr.decode()
-    told: dict[str, Any] = json.loads(done.text.splitlines()[-1])
-    return told
+    document: dict[str, Any] = json.loads(done.text.splitlines()[-1])
+    return document
 
 
 async def messages(agent: Agent) -> dict[str, Any]:
-    told: dict[str, Any] = (await node(agent, "state"))["state"]["messages"]
-    return told
+    messages: dict[str, Any] = (await node(agent, "state"))["state"]["messages"]
+    return messages
 
 
 async def waits(agent: Agent) -> bool | Pending[bool]:
-    told = await node(agent, "status")
-    phase = (told["releases"]["activation"] or {}).get("phase")
-    return (phase == "prepared" and told["draining"]) or Pending(str(phase))
+    report = await node(agent, "status")
+    phase = (report["releases"]["activation"] or {}).get("phase")
+    return (phase == "prepared" and report["draining"]) or Pending(str(phase))
 
 
 async def has_ended(agent: Agent) -> bool | Pending[bool]:
@@ -88,13 +88,13 @@ async def has_ended(agent: Agent) -> bool | Pending[bool]:
 
 
 async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_said_is_lost(
-    made: Made, agent: Agent, tmp_path: Path
+    built_image: Made, agent: Agent, tmp_path: Path
 ) -> None:
-    releases = RealReleases(made.workshop.releases, made.release, base_python(), tmp_path)
+    releases = RealReleases(built_image.workshop.releases, built_image.release, base_python(), tmp_path)
     newer = releases.newer()
     await say(agent, "before", "hello")
     before = await messages(agent)
-    first = made.release.id
+    first = built_image.release.id
     assert (await node(agent, "release show"))["current"] == first
     await releases.deploy(agent.channel, newer)
 
@@ -110,10 +110,10 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     assert await agent.run(_UNIT) == "active"
     await say(agent, "since", "said to the newer one")
 
-    told = await node(agent, "release settle")  # as the unit does: whoever comes second finds nothing left
+    report = await node(agent, "release settle")  # as the unit does: whoever comes second finds nothing left
     history = History(**(json.loads(await agent.run("cat /etc/hermes-node/releases.json"))))
     assert history.last is not None
-    assert history.last["outcome"] == "confirm_timed_out", told
+    assert history.last["outcome"] == "confirm_timed_out", report
     assert "nobody confirmed" in history.last["why"]
     assert history.last["rows_migrated"] > 0
     assert history.last["rows_listed"] > 0, "the newer one's own table has no place"
@@ -150,16 +150,16 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     # The same again, to stay: slots and units are hermes-node's alone.
     await node(agent, f"release activate {newer.id} --no-trial")
     await node(agent, f"release confirm {newer.id}")
-    done = await made.world.apply(agent.machine_id, ROLES, role_variables(made.world))
+    done = await built_image.world.apply(agent.machine_id, ROLES, role_variables(built_image.world))
     assert (done.status, done.changed) == ("done", ())
     assert (await node(agent, "health"))["ok"]
 
 
 async def test_a_rollback_to_the_images_release_works_where_its_slot_and_its_files_were_lost(
-    made: Made, agent: Agent, tmp_path: Path
+    built_image: Made, agent: Agent, tmp_path: Path
 ) -> None:
-    releases = RealReleases(made.workshop.releases, made.release, base_python(), tmp_path)
-    other, first = releases.same("other"), made.release.id
+    releases = RealReleases(built_image.workshop.releases, built_image.release, base_python(), tmp_path)
+    other, first = releases.same("other"), built_image.release.id
     await releases.deploy(agent.channel, other)
     await node(agent, f"release activate {other.id} --no-trial")
     await node(agent, f"release confirm {other.id}")
@@ -168,9 +168,9 @@ async def test_a_rollback_to_the_images_release_works_where_its_slot_and_its_fil
     await agent.run(f"rm -rf /opt/hermes/releases/{first} /opt/hermes/blobs")
     assert (await node(agent, "release show"))["slots"] == [other.id]
 
-    client = ReleaseClient(made.world.channel)
+    client = ReleaseClient(built_image.world.channel)
     done = await roll_back_release(
-        client, agent.machine_id, made.workshop.bundle_of, to="", loses=False, title="the agent"
+        client, agent.machine_id, built_image.workshop.bundle_of, to="", loses=False, title="the agent"
     )
     assert (done.release, done.before) == (first, other.id)
     assert (await node(agent, "release show"))["current"] == first
@@ -197,10 +197,10 @@ async def _set_turns(agent: Agent, before: int, after: int) -> None:
 
 
 async def test_0_19_a_newer_one_and_0_19_again_each_have_the_users_configuration_and_all_that_was_said(
-    made: Made, agent: Agent, tmp_path: Path
+    built_image: Made, agent: Agent, tmp_path: Path
 ) -> None:
-    releases = RealReleases(made.workshop.releases, made.release, base_python(), tmp_path)
-    newer, first = releases.newer("0.21.0", schema=50), made.release.id
+    releases = RealReleases(built_image.workshop.releases, built_image.release, base_python(), tmp_path)
+    newer, first = releases.newer("0.21.0", schema=50), built_image.release.id
     await agent.channel.put(_CONFIG, _OF_19.encode(), mode=0o600)
     await agent.run(f"chown hermes:hermes {_CONFIG}")
     await say(agent, "before", "hello")

@@ -70,16 +70,16 @@ class Prepared:
 
     async def python(self, code: str) -> dict[str, Any]:
         """Have the agent run a script with its code-execution tool; the tool's result."""
-        said = await self.chat(f"PYTHON: {code}")
-        result: dict[str, Any] = json.loads(said.removeprefix("TOOL SAID: "))
+        chat = await self.chat(f"PYTHON: {code}")
+        result: dict[str, Any] = json.loads(chat.removeprefix("TOOL SAID: "))
         return result
 
 
 @pytest.fixture(scope="module")
-async def machine(made: Made) -> AsyncIterator[Prepared]:
+async def machine(built_image: Made) -> AsyncIterator[Prepared]:
     """A machine from an image with every role applied; ``test_image`` applies them again, for nothing to change."""
-    async with made.world.machine(image_id=made.image_id) as machine_id:
-        yield Prepared(made.world, machine_id, role_variables(made.world), _payload(made.world))
+    async with built_image.world.machine(image_id=built_image.image_id) as machine_id:
+        yield Prepared(built_image.world, machine_id, role_variables(built_image.world), _payload(built_image.world))
 
 
 def _payload(world: ConvergedWorld) -> Payload:
@@ -142,8 +142,8 @@ EXPOSURE = {
 
 @pytest.mark.parametrize("unit", sorted(EXPOSURE))
 async def test_a_units_exposure_is_small(machine: Prepared, unit: str) -> None:
-    said = await machine.run(f"systemd-analyze security --no-pager {unit} | tail -1")
-    assert float(said.split(":")[1].split()[0]) <= EXPOSURE[unit]
+    output = await machine.run(f"systemd-analyze security --no-pager {unit} | tail -1")
+    assert float(output.split(":")[1].split()[0]) <= EXPOSURE[unit]
 
 
 async def test_every_unit_of_ours_has_a_largest_exposure(machine: Prepared) -> None:
@@ -194,16 +194,16 @@ async def test_secrets_are_where_only_they_belong(machine: Prepared) -> None:
 
 
 async def test_a_chat_uses_the_default_route_and_a_tool_runs_here(machine: Prepared) -> None:
-    said = await machine.chat("RUN: echo proof-$((6*7))-$(id -un)-$(hostname)")
+    chat = await machine.chat("RUN: echo proof-$((6*7))-$(id -un)-$(hostname)")
     host = (await machine.run("hostname")).strip()
-    assert f"proof-42-hermes-{host}" in said
+    assert f"proof-42-hermes-{host}" in chat
 
 
 async def test_the_terminal_gets_no_key(machine: Prepared) -> None:
-    said = await machine.chat("RUN: env")
-    assert "HERMES_HOME" in said
-    assert "AUXILIARY" not in said
-    assert "API_SERVER_KEY" not in said
+    chat = await machine.chat("RUN: env")
+    assert "HERMES_HOME" in chat
+    assert "AUXILIARY" not in chat
+    assert "API_SERVER_KEY" not in chat
 
 
 async def test_the_gateway_runs_from_the_slots_real_path(machine: Prepared) -> None:

@@ -117,8 +117,8 @@ async def test_no_key_is_in_a_file_that_others_read_in_a_unit_or_in_the_journal(
     for key in (PROVIDER_KEY, TOKEN_KEY):
         # From a file: the commands that search must not be what they find.
         await host.world.channel(host.machine_id).put("/run/needle", key.encode(), mode=0o600)
-        found = await host.run(f"grep -rlFf /run/needle {where}", fails=True)
-        assert all(line.startswith("/etc/hermes-platform/secrets/router/") for line in found.split()), found
+        output = await host.run(f"grep -rlFf /run/needle {where}", fails=True)
+        assert all(line.startswith("/etc/hermes-platform/secrets/router/") for line in output.split()), output
         assert not await host.run("journalctl --no-pager -q | grep -Ff /run/needle", fails=True)
         lines = await host.run("cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | grep -caFf /run/needle", fails=True)
         assert lines.strip() == "0"
@@ -141,8 +141,8 @@ async def test_clients_that_mean_it_ill_cost_only_themselves(host: Host) -> None
     assert (await host.run(f"bash -c {slow!r}")).strip() == "0", "cut off, not waited for"
     assert await host.curl("https://127.0.0.1:8444/v1/models") == "401"
     assert await host.curl(f"-X POST -d {CANARY} -H 'Authorization: Bearer {CANARY}' {url}") == "401"
-    found = await host.run(f"grep -rlF {CANARY} /var/log /var/lib /run/hermes-platform* /tmp", fails=True)
-    assert found == ""
+    output = await host.run(f"grep -rlF {CANARY} /var/log /var/lib /run/hermes-platform* /tmp", fails=True)
+    assert output == ""
 
 
 async def test_a_killed_router_is_back_by_itself_and_who_asks_meanwhile_waits(host: Host) -> None:
@@ -165,6 +165,6 @@ async def test_the_router_opens_no_connection_to_its_own_host(host: Host) -> Non
     opening = "timeout 5 bash -c '</dev/tcp/127.0.0.1/{port}' 2>&1 && echo opened"
     for port in (8444, 9109):
         await host.run(f"for i in $(seq 100); do {opening.format(port=port)} && break; sleep 0.3; done")
-        said = await host.run(f"runuser -u hermes-router -- {opening.format(port=port)}", fails=True)
-        assert "opened" not in said
-        assert "Connection refused" in said
+        output = await host.run(f"runuser -u hermes-router -- {opening.format(port=port)}", fails=True)
+        assert "opened" not in output
+        assert "Connection refused" in output

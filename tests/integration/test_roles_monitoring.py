@@ -94,9 +94,9 @@ class Watched:
 
     async def units(self) -> dict[str, str]:
         """The state of each service of the role that is running or failed."""
-        said = await self.run("systemctl list-units --plain --no-legend 'hermes-*.service'")
+        output = await self.run("systemctl list-units --plain --no-legend 'hermes-*.service'")
         ours = ("node-exporter", "prometheus", "loki", "vmagent", "syslog")
-        states = {line.split()[0]: line.split()[3] for line in said.splitlines()}
+        states = {line.split()[0]: line.split()[3] for line in output.splitlines()}
         return {name: state for name, state in states.items() if name[7:-8] in ours}
 
     async def log(self, text: str, *, unit: str = "hermes-probe", script: str = "") -> None:
@@ -107,26 +107,26 @@ class Watched:
         await self.run(f"systemd-run --quiet --wait --unit={unit} --description=Probe /run/probe.sh")
 
     async def logql(self, query: str) -> list[str]:
-        said = await self.run(
+        output = await self.run(
             f"curl -sfG http://127.0.0.1:3100/loki/api/v1/query_range --data-urlencode {shlex.quote('query=' + query)}"
         )
-        result: list[dict[str, Any]] = json.loads(said)["data"]["result"]
+        result: list[dict[str, Any]] = json.loads(output)["data"]["result"]
         return [line for stream in result for _, line in stream["values"]]
 
     async def promql(self, query: str) -> list[dict[str, Any]]:
-        said = await self.run(
+        output = await self.run(
             f"curl -sfG http://127.0.0.1:9090/api/v1/query --data-urlencode {shlex.quote('query=' + query)}"
         )
-        found: list[dict[str, Any]] = json.loads(said)["data"]["result"]
-        return found
+        series: list[dict[str, Any]] = json.loads(output)["data"]["result"]
+        return series
 
 
 async def arrives(check: Callable[[], bool | Awaitable[bool]], what: str) -> None:
     """Wait until something has come."""
 
     async def look() -> bool | Pending[bool]:
-        seen = check()
-        return True if (seen if isinstance(seen, bool) else await seen) else Pending("nothing yet")
+        checked = check()
+        return True if (checked if isinstance(checked, bool) else await checked) else Pending("nothing yet")
 
     await until(look, what=what, timeout_s=_ARRIVES_S)
 
@@ -167,8 +167,8 @@ async def machine(program: Path) -> AsyncIterator[Watched]:
         authority = authority_in(world.folder)
         own = authority.serve([str(world.driver.gateway)], life=_LIFE)
         address = str(world.driver.gateway)
-        made = await world.channel(machine_id).run("useradd --system hermes")
-        assert made.exit_code == 0
+        completed = await world.channel(machine_id).run("useradd --system hermes")
+        assert completed.exit_code == 0
         async with ingest_at(address, PORT, own, authority.certificate, world.folder) as ingest:
             variables = {
                 "hermes_monitoring_scrape_seconds": 1,
@@ -219,9 +219,9 @@ async def test_lean_sends_metrics_and_logs_as_this_machine(machine: Watched) -> 
     line = ({"unit": "hermes-probe.service", "priority": "info"}, 'with "quotes", a \\ and ä')
     await arrives(lambda: line in machine.ingest.lines(), "a line")
     assert "from before" not in str(machine.ingest.lines())
-    assert {one.serial for one in machine.ingest.received} == {serial}
+    assert {received.serial for received in machine.ingest.received} == {serial}
     # Newer vmagents ask by a query first which form of the protocol is taken.
-    assert {one.path.partition("?")[0] for one in machine.ingest.received} == {WRITE, LOGS}
+    assert {received.path.partition("?")[0] for received in machine.ingest.received} == {WRITE, LOGS}
 
 
 async def test_no_text_of_a_user_leaves_the_machine(machine: Watched) -> None:
@@ -253,9 +253,9 @@ async def test_nothing_listens_beyond_loopback(machine: Watched) -> None:
 
 
 async def listening(machine: Watched) -> set[str]:
-    said = await machine.run("ss --no-header --listening --tcp --udp --numeric | awk '{print $5}'")
+    output = await machine.run("ss --no-header --listening --tcp --udp --numeric | awk '{print $5}'")
     address, port = machine.world.driver.daemon_address(machine.machine_id)
-    return set(said.split()) - {f"{address}:{port}", "0.0.0.0:22", "[::]:22"}
+    return set(output.split()) - {f"{address}:{port}", "0.0.0.0:22", "[::]:22"}
 
 
 async def test_the_agents_user_reads_no_credential_and_writes_no_metric(machine: Watched) -> None:
@@ -275,7 +275,7 @@ async def test_a_fresh_certificate_is_used_at_once(machine: Watched) -> None:
     await machine.log("after the certificate")
 
     def both() -> bool:
-        return all(any(one.serial == serial for one in machine.ingest.of(path)) for path in (WRITE, LOGS))
+        return all(any(received.serial == serial for received in machine.ingest.of(path)) for path in (WRITE, LOGS))
 
     await arrives(both, "metrics and logs")
 

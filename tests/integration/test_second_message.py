@@ -31,8 +31,8 @@ _RESULT = "42x"
 
 
 @pytest.fixture
-async def agent(made: Made) -> AsyncIterator[Agent]:
-    async with living_agent(made.world, made.image_id) as agent:
+async def agent(built_image: Made) -> AsyncIterator[Agent]:
+    async with living_agent(built_image.world, built_image.image_id) as agent:
         await agent.channel.put("/opt/connector.py", inspect.getsource(relay_connector).encode(), mode=0o644)
         await agent.channel.put("/var/lib/hermes/.env", _ENVIRONMENT.encode(), mode=0o600)
         await agent.run("chown hermes:hermes /var/lib/hermes/.env")

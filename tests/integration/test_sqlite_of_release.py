@@ -50,8 +50,8 @@ echo "$path $held $deleted"
 
 
 @pytest.fixture(scope="module")
-async def agent(made: Made) -> AsyncIterator[Agent]:
-    async with living_agent(made.world, made.image_id) as agent:
+async def agent(built_image: Made) -> AsyncIterator[Agent]:
+    async with living_agent(built_image.world, built_image.image_id) as agent:
         await agent.run(f"install -d -o hermes-backup -g hermes-backup -m 0700 {_REPOSITORY}")
         yield agent
 
@@ -77,12 +77,12 @@ async def _writes_its_own_log(agent: Agent) -> None:
     assert deleted == "0"
 
 
-async def test_gateway_and_hermes_node_use_the_releases_sqlite(made: Made, agent: Agent) -> None:
-    version = version_of(made.release.site)
+async def test_gateway_and_hermes_node_use_the_releases_sqlite(built_image: Made, agent: Agent) -> None:
+    version = version_of(built_image.release.site)
     assert version
     await _ask(agent, "hello")
     shown = await _node(agent, "sqlite")
-    slot = f"/opt/hermes/releases/{made.release.id}/venv/lib/"
+    slot = f"/opt/hermes/releases/{built_image.release.id}/venv/lib/"
     assert (shown["version"], shown["node"]) == (version, version)
     assert shown["path"].startswith(slot)
     maps = await agent.run(f"grep -o '/.*sqlite3.*so.*' /proc/{shown['pid']}/maps | sort -u")

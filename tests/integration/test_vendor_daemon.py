@@ -178,8 +178,8 @@ async def test_files_are_looked_at_and_changed(machine: TestMachine) -> None:
     assert (await machine.http.post("/toolbox/files/move", params=where)).json() == where
     listed = (await machine.http.get("/toolbox/files", params={"path": "/srv/t", "depth": "2"})).json()["entries"]
     assert [entry["path"] for entry in listed] == ["/srv/t/b", "/srv/t/b/c.txt"]
-    found = (await machine.http.get("/toolbox/files/find", params={"path": "/srv", "pattern": "^o.e$"})).json()
-    assert found == {
+    files = (await machine.http.get("/toolbox/files/find", params={"path": "/srv", "pattern": "^o.e$"})).json()
+    assert files == {
         "matches": [{"file": "/srv/t/b/c.txt", "line": 1, "content": "one"}],
         "truncated": False,
         "total": 1,

@@ -22,8 +22,8 @@ OVERRIDE = f"/run/systemd/system/{UNIT}.d/test.conf"
 
 
 @pytest.fixture(scope="module")
-async def agent(made: Made) -> AsyncIterator[Agent]:
-    async with living_agent(made.world, made.image_id) as agent:
+async def agent(built_image: Made) -> AsyncIterator[Agent]:
+    async with living_agent(built_image.world, built_image.image_id) as agent:
         yield agent
 
 
@@ -71,10 +71,10 @@ async def override(agent: Agent, *lines: str) -> None:
 
 
 async def test_a_living_agent_keeps_every_promise_in_one_round_trip(agent: Agent) -> None:
-    seen = await verify(agent.channel, expected(agent))
-    assert (broken(seen), warned(seen)) == ({}, {})
-    assert seen.is_ok
-    assert seen.round_trips == 1
+    verification = await verify(agent.channel, expected(agent))
+    assert (broken(verification), warned(verification)) == ({}, {})
+    assert verification.is_ok
+    assert verification.round_trips == 1
 
 
 async def test_one_by_one_testinfra_sees_the_same_on_a_living_agent(agent: Agent) -> None:
@@ -109,17 +109,17 @@ async def test_drift_is_seen_by_both_ways_of_looking(agent: Agent) -> None:
     try:
         # The stranger needs a moment to listen.
         async def listening() -> Verification | Pending[Verification]:
-            seen = await found(agent)
-            return seen if "ports" in broken(seen) else Pending(str(broken(seen)))
+            verification = await found(agent)
+            return verification if "ports" in broken(verification) else Pending(str(broken(verification)))
 
-        seen = await until(listening, what="the stranger", timeout_s=20)
-        assert set(broken(seen)) == {"secrets", "firewall", "sandbox-socket", "ports", "drop-ins"}
-        assert DROP_INS[0] in broken(seen)["drop-ins"]
-        assert set(warned(seen)) == {"foreign-units"}
-        assert "“stranger.service” since “" in warned(seen)["foreign-units"]
-        assert "python3 -m http.server 9999”" in warned(seen)["foreign-units"]
+        verification = await until(listening, what="the stranger", timeout_s=20)
+        assert set(broken(verification)) == {"secrets", "firewall", "sandbox-socket", "ports", "drop-ins"}
+        assert DROP_INS[0] in broken(verification)["drop-ins"]
+        assert set(warned(verification)) == {"foreign-units"}
+        assert "“stranger.service” since “" in warned(verification)["foreign-units"]
+        assert "python3 -m http.server 9999”" in warned(verification)["foreign-units"]
         single = await verify_one_by_one(agent.channel, expected(agent), QUICK)
-        assert broken(single) == broken(seen)
+        assert broken(single) == broken(verification)
     finally:
         await agent.run(
             "systemctl stop stranger; chmod 640 /etc/hermes/.env; nft --file /etc/hermes-firewall.nft; "
@@ -137,12 +137,12 @@ async def test_a_timer_that_starts_the_gateway_again_and_again_is_named_with_its
     try:
 
         async def counted() -> dict[str, str] | Pending[dict[str, str]]:
-            seen = warned(await found(agent))
-            return seen if "starts" in seen else Pending(str(seen))
+            warnings = warned(await found(agent))
+            return warnings if "starts" in warnings else Pending(str(warnings))
 
-        seen = await until(counted, what="the starts", timeout_s=90, every_s=1)
-        assert "“again.timer” since “" in seen["foreign-units"]
-        assert script in seen["foreign-units"]
+        starts = await until(counted, what="the starts", timeout_s=90, every_s=1)
+        assert "“again.timer” since “" in starts["foreign-units"]
+        assert script in starts["foreign-units"]
     finally:
         # Between two starts its service is not loaded.
         await agent.run("systemctl stop again.timer; systemctl stop again.service 2>/dev/null || true")

@@ -30,10 +30,12 @@ print(response.status, response.read().decode())
 """
 
 
-async def test_a_warm_machine_becomes_a_users_without_a_restart_and_no_placeholder_is_used_after(made: Made) -> None:
-    world = made.world
+async def test_a_warm_machine_becomes_a_users_without_a_restart_and_no_placeholder_is_used_after(
+    built_image: Made,
+) -> None:
+    world = built_image.world
     url = world.cloud.where.model_base_url
-    async with world.machine(image_id=made.image_id) as machine_id:
+    async with world.machine(image_id=built_image.image_id) as machine_id:
         channel = world.channel(machine_id)
         done = await channel.run(f"{PROGRAM} warm --model-base-url {url} --wait 60", timeout_s=120)
         assert done.exit_code == 0, done.stderr.decode()
@@ -56,9 +58,9 @@ async def test_a_warm_machine_becomes_a_users_without_a_restart_and_no_placehold
         }
         await agent.personalise()
         assert await agent.run(_PID) == before
-        said = await agent.run(f"python3 -c {shlex.quote(_ASK)} {key}", timeout_s=90)
-        assert said.startswith("200 ")
-        assert "YOU SAID: hello" in said
+        report = await agent.run(f"python3 -c {shlex.quote(_ASK)} {key}", timeout_s=90)
+        assert report.startswith("200 ")
+        assert "YOU SAID: hello" in report
         stranger = secrets.token_urlsafe(32)
         for other in (placeholder.secrets.model_token, stranger):
             assert (await agent.run(f"python3 -c {shlex.quote(_ASK)} {other}")).startswith("401 ")

@@ -15,7 +15,7 @@ def test_an_alert_does_what_its_cases_say_beside_all_others(alert: str, tmp_path
     folder = prometheus.programs()
     require(folder, "Prometheus: apt-get install prometheus, or apt-get download")
     assert folder is not None
-    found = [
+    names = [
         promtool.run(
             folder / "promtool",
             tmp_path,
@@ -25,4 +25,4 @@ def test_an_alert_does_what_its_cases_say_beside_all_others(alert: str, tmp_path
         )
         for each in sorted({case.evaluated_s for case in CASES[alert]})
     ]
-    assert not any(found), "\n".join(found)
+    assert not any(names), "\n".join(names)

@@ -69,7 +69,7 @@ async def test_a_user_gets_an_agent_that_keeps_every_promise(base: str, tmp_path
     distribution, version, python = BASES[base]
     async with local_world(tmp_path / "home", image=False, base=base) as world:
         built = await world.ok("image", "build", "--json")
-        made = await world.ok("provision", "ada", "--plan", "light")
+        provisioned = await world.ok("provision", "ada", "--plan", "light")
         chat = await world.ok("instance", "chat", "ada", WHO, "--reason", "test", "--json")
         assert f"{distribution} {version}\\nPython {python}" in chat.json["answer"], str(chat)
         verified = await world.ok("instance", "verify", "ada", "--json")
@@ -77,7 +77,7 @@ async def test_a_user_gets_an_agent_that_keeps_every_promise(base: str, tmp_path
         assert set(verdicts) == {"ok"}, str(verified)
         await world.ok("instance", "terminate", "ada", "--yes", "--reason", "test")
         up = _ran(world, "local", "up")
-        figures = [f"{ran:.1f}" for ran in (up, built.seconds, made.seconds, chat.seconds)]
+        figures = [f"{ran:.1f}" for ran in (up, built.seconds, provisioned.seconds, chat.seconds)]
         table.add_row(
             base, f"{distribution} {version}", python, *figures, f"{len(verdicts)} ok in {verified.seconds:.1f}"
         )

@@ -29,18 +29,18 @@ async def world() -> AsyncIterator[ConvergedWorld]:
         yield world
 
 
-async def _brought(made: Made, agent: Agent, folder: Path) -> str:
+async def _brought(built_image: Made, agent: Agent, folder: Path) -> str:
     """Another release on the machine, in a slot of its own; its id."""
-    releases = RealReleases(made.workshop.releases, made.release, base_python(), folder)
+    releases = RealReleases(built_image.workshop.releases, built_image.release, base_python(), folder)
     other = releases.same("other")
     await releases.deploy(agent.channel, other)
     return other.id
 
 
 async def test_the_machine_comes_back_a_hundred_times_of_a_hundred(world: ConvergedWorld, tmp_path: Path) -> None:
-    made = await make(Workshop(world))
-    async with living_agent(world, made.image_id) as agent:
-        other = await _brought(made, agent, tmp_path)
+    built_image = await make(Workshop(world))
+    async with living_agent(world, built_image.image_id) as agent:
+        other = await _brought(built_image, agent, tmp_path)
         await agent.run(f"{PROGRAM} release activate {other} && {PROGRAM} release rollback", timeout_s=300)
         survived = [await suffer(agent.channel, other, blow, timestamp) for blow, timestamp in timestamps(TIMES, SEED)]
         _show(survived)

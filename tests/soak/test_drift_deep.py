@@ -49,5 +49,5 @@ async def test_an_edited_file_is_named_and_repaired_and_a_lost_registry_rebuilt(
 
 async def deep(world: Command, user: str) -> dict[str, dict[str, Any]]:
     """What differs on one user's machine, by kind."""
-    told = await world.ok("fleet", "drift", "--deep", "--where", f"user={user}", "--json")
-    return {one["kind"]: one for one in told.json["findings"]}
+    ran = await world.ok("fleet", "drift", "--deep", "--where", f"user={user}", "--json")
+    return {finding["kind"]: finding for finding in ran.json["findings"]}

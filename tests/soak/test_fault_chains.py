@@ -29,7 +29,7 @@ async def test_each_fault_of_the_platforms_host_does_as_well(tmp_path: Path) -> 
 
 def _chosen(known: Sequence[Chain]) -> list[Chain]:
     names = os.environ.get(CHOSEN, "").split(",")  # noqa: TID251 - a choice of whoever runs the tests
-    return [one for one in known if names == [""] or one.fault in names]
+    return [chain for chain in known if names == [""] or chain.fault in names]
 
 
 async def _all_end_well(chosen: Sequence[Chain], home: Path, *, has_platform: bool) -> None:
@@ -38,4 +38,4 @@ async def _all_end_well(chosen: Sequence[Chain], home: Path, *, has_platform: bo
     async with watched_fleet(home, has_platform=has_platform) as fleet:
         outcomes = await chains.run_all(chosen, fleet, lambda line: print(line, file=sys.stderr, flush=True))  # noqa: T201
     chains.show(outcomes, NOT_HAD)
-    assert {one.chain.fault: one.wrong for one in outcomes if one.wrong} == {}
+    assert {outcome.chain.fault: outcome.wrong for outcome in outcomes if outcome.wrong} == {}

@@ -23,9 +23,9 @@ async def test_hundreds_of_machines_come_back_twice_the_same_way(tmp_path: Path)
                 ends.append(await trial(world.with_variables(HERMESOPS_CELL_SIZE=str(SCALE.per_cell)), SCALE, SEED))
     finally:
         _show(ends)
-    one, two = ends
-    assert one.decisions == two.decisions
-    assert one.final == two.final
+    first, two = ends
+    assert first.decisions == two.decisions
+    assert first.final == two.final
 
 
 def _show(ends: list[Told]) -> None:

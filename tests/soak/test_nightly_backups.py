@@ -85,11 +85,11 @@ async def test_a_night_of_a_thousand(world: Command) -> None:
         began = time.monotonic()
         for _ in range(SLOTS):
             clock[0] += SLOT
-            told = await connected.backups.nightly.run()
-            assert not any(told.values()), told
-            slots.append(len(told))
+            problems = await connected.backups.nightly.run()
+            assert not any(problems.values()), problems
+            slots.append(len(problems))
         night_s = time.monotonic() - began
-        made = Counter(backup.instance_id for backup in app.registry.backups.list())
+        instance_ids = Counter(backup.instance_id for backup in app.registry.backups.list())
         nearest = _nearest(app.registry.backups.list())
         loss = app.registry.backups.loss(timedelta(hours=24))
     mean = AGENTS / SLOTS
@@ -99,13 +99,13 @@ async def test_a_night_of_a_thousand(world: Command) -> None:
             "provisioned in": f"{made_s:.0f} s",
             "a day of their backups in": f"{night_s:.0f} s, {night_s / AGENTS * 1000:.0f} ms each",
             "backups in ten minutes": f"mean {mean:.1f}, most {max(slots)}, least {min(slots)}",
-            "twice, and how long between": f"{sum(count > 1 for count in made.values())}, {nearest}",
+            "twice, and how long between": f"{sum(count > 1 for count in instance_ids.values())}, {nearest}",
             "at once": f"{tracked.most} of {app.env.settings.parallel_backups} that may be",
             "oldest at the day's end": f"{loss.oldest_s / 3600:.1f} h",
             "memory": f"{_server_mb(world.home):.0f} MB the world, {_own_mb():.0f} MB this process",
         }
     )
-    assert len(made) == AGENTS
+    assert len(instance_ids) == AGENTS
     # Who was provisioned before this day began, and had its minute before it, is backed up at its begin and its end.
     assert nearest >= timedelta(days=1) - 2 * SLOT
     assert tracked.most <= app.env.settings.parallel_backups

@@ -12,8 +12,8 @@ from tests.support.vendor.openapi.cases import TOOLBOX, Case, Target, check, tar
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    with target_in(tmp_path_factory.mktemp("openapi")) as made:
-        yield made
+    with target_in(tmp_path_factory.mktemp("openapi")) as target:
+        yield target
 
 
 @pytest.fixture(scope="module")

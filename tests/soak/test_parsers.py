@@ -16,6 +16,6 @@ def test_no_parser_raises_what_is_not_ours_or_costs_too_much() -> None:
     number = random.SystemRandom().randrange(1 << 32)
     console = Console(width=160, markup=False, highlight=False)
     console.print(f"seed {number}, {CASES} documents each")
-    found = fuzz_all(CASES, number=number, report=console.print)
-    assert found.keys() == PARSERS.keys()
-    assert all(sum(outcomes.ends.values()) >= CASES // 2 for outcomes in found.values()), "too few cases were made"
+    fuzzed = fuzz_all(CASES, number=number, report=console.print)
+    assert fuzzed.keys() == PARSERS.keys()
+    assert all(sum(outcomes.ends.values()) >= CASES // 2 for outcomes in fuzzed.values()), "too few cases were made"

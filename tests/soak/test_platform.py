@@ -49,7 +49,7 @@ class Platform:
         """Run a line on the platform's machine."""
         container = Container(Environment.load("local", self.command.environ), lambda _: None)
         async with container.vendor() as client:
-            [machine] = [one for one in await client.list_machines() if one.name == "hermes-local-platform"]
+            [machine] = [listed for listed in await client.list_machines() if listed.name == "hermes-local-platform"]
             channel: Channel = ToolboxChannel(client, MachineId(machine.id))
             return (await channel.run(line, timeout_s=60)).text.strip()
 
@@ -61,9 +61,9 @@ class Platform:
         shown = await self.command.run("platform", "show", "--json")
         if shown.exit_code:
             return Pending(shown.stderr)
-        said = json.loads(shown.stdout)
-        ill = {one["service"]: one["state"] for one in said["services"] if not one["healthy"]}
-        return True if said["healthy"] else Pending(f"not healthy: {ill}")
+        document = json.loads(shown.stdout)
+        ill = {service["service"]: service["state"] for service in document["services"] if not service["healthy"]}
+        return True if document["healthy"] else Pending(f"not healthy: {ill}")
 
     async def approved(self, approver: Command, folder: Path) -> tuple[str, ...]:
         """The command that brings it up as a saved preview has it, which another operator has approved."""
@@ -125,7 +125,7 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
 
     await until(platform.is_healthy, what="the platform's services", timeout_s=120, every_s=2)
     shown = await platform.show()
-    assert {one["service"] for one in shown["services"] if one["state"] == "active"} >= SERVICES
+    assert {service["service"] for service in shown["services"] if service["state"] == "active"} >= SERVICES
     assert (shown["connected"], shown["versions"]["hermesops"]) == (True, "0.1.0")
     assert shown["database_backup"]
 
@@ -154,8 +154,8 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     assert (await command.ok("backup", "check", "bea")).exit_code == 0
 
     # Nobody is told of services that only came up, and an alert that was would go on for minutes.
-    told = {one["alert"] for one in (await command.ok("alert", "list", "--json")).json["alerts"]}
-    assert "PlatformServiceDown" not in told
+    alerts = {alert["alert"] for alert in (await command.ok("alert", "list", "--json")).json["alerts"]}
+    assert "PlatformServiceDown" not in alerts
 
     # Each in turn.
     for unit in (
@@ -166,7 +166,7 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     ):
         await platform.kill(unit)
     await until(platform.is_healthy, what="the platform's services", timeout_s=180, every_s=2)
-    users = {one["user"] for one in (await command.ok("instance", "list", "--json")).json["instances"]}
+    users = {instance["user"] for instance in (await command.ok("instance", "list", "--json")).json["instances"]}
     assert users == {"ada", "bea"}
     assert (await command.ok("audit", "verify")).exit_code == 0
     for user in ("ada", "bea"):
@@ -177,12 +177,14 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     assert (await command.ok(*up, "--json")).json["changed"] == []
 
     await _is_taken_back(platform, connected["epoch"])
-    assert {one["user"] for one in (await command.ok("instance", "list", "--json")).json["instances"]} == users
+    assert {
+        instance["user"] for instance in (await command.ok("instance", "list", "--json")).json["instances"]
+    } == users
 
-    said = "\n".join(f"{ran.stdout}\n{ran.stderr}" for ran in command.said)
+    text = "\n".join(f"{ran.stdout}\n{ran.stderr}" for ran in command.said)
     keys = _keys_in(command.home)
     assert len(keys) > 5
-    assert [name for name, key in keys if key in said] == []
+    assert [name for name, key in keys if key in text] == []
 
 
 def _keys_in(home: Path) -> list[tuple[str, str]]:
@@ -199,7 +201,7 @@ async def _is_brought_up(platform: Platform, bob: Command, folder: Path) -> tupl
     alone = await command.run("stack", "up", "platform")
     assert (alone.exit_code, "needs an approved preview" in alone.stderr) == (3, True), str(alone)
     preview = (await command.ok("stack", "preview", "platform", "--json")).json
-    assert [one["kind"] for one in preview["changes"]] == ["create"] * 3
+    assert [change["kind"] for change in preview["changes"]] == ["create"] * 3
 
     # Killed in the stack, and in the roles: the state has moved, so what is left is looked at and approved anew.
     up = await platform.approved(bob, folder)
@@ -234,8 +236,8 @@ async def _is_repaired(platform: Platform, user: str) -> None:
 
     async def is_repaired() -> bool | Pending[bool]:
         operations = (await command.ok("operation", "list", "--all", "--json")).json["operations"]
-        found = [one for one in operations if one["kind"] == "reboot"]
-        return [one["status"] for one in found] == ["done"] or Pending(str(found))
+        reboots = [operation for operation in operations if operation["kind"] == "reboot"]
+        return [reboot["status"] for reboot in reboots] == ["done"] or Pending(str(reboots))
 
     await until(is_repaired, what=f"the platform's monitor to start the machine of {user}", timeout_s=600, every_s=2)
     assert (await command.ok("instance", "verify", user)).exit_code == 0

@@ -19,8 +19,8 @@ def _print_table() -> Iterator[None]:
     table = Table(title="never two machines or images of a name, none called gone that is there, done in six runs")
     for column in ("fault", *(call.__name__ for call in CALLS)):
         table.add_column(column)
-    for kind, seen in SEEN.items():
-        table.add_row(kind, *(str(seen[call.__name__]) for call in CALLS))
+    for kind, error in SEEN.items():
+        table.add_row(kind, *(str(error[call.__name__]) for call in CALLS))
     Console(width=120).print(table, "the figures are the runs that were repeated")
 
 

@@ -69,12 +69,12 @@ async def test_whatever_ends_it_the_same_command_finishes_it(world: Command) -> 
         _ends(provision, chance, RANDOM_KILLS - RANDOM_KILLS // 2), _ends(terminate, chance, RANDOM_KILLS // 2)
     )
     room = asyncio.Semaphore(AT_ONCE)
-    told: list[Told] = []
+    records: list[Told] = []
     try:
-        await asyncio.gather(*(_life(world, room, told, *ends) for ends in lives))
+        await asyncio.gather(*(_life(world, room, records, *ends) for ends in lives))
     finally:
-        _show(told)
-    assert [row for row in told if not row.is_right] == []
+        _show(records)
+    assert [row for row in records if not row.is_right] == []
     assert await world.machines() == [], "an orphan"
     assert _living(await _rows(world)) == []
 
@@ -94,7 +94,7 @@ def _ends(undisturbed: Ran, chance: random.Random, count: int) -> list[End]:
 
 
 async def _life(
-    world: Command, room: asyncio.Semaphore, told: list[Told], birth: End | None, death: End | None
+    world: Command, room: asyncio.Semaphore, records: list[Told], birth: End | None, death: End | None
 ) -> None:
     user = _name()
     async with room:
@@ -104,7 +104,7 @@ async def _life(
             ended = await _again(world, birth, *_provision(user))
             now = await _left(world, user)
             is_right = ended.exit_code == 0 and now == "running, ready"
-            told.append(Told("provision", birth, code, left, f"exit {ended.exit_code}: {now}", is_right))
+            records.append(Told("provision", birth, code, left, f"exit {ended.exit_code}: {now}", is_right))
         else:
             await world.ok(*_provision(user))
         if death:
@@ -113,7 +113,7 @@ async def _life(
             ended = await _again(world, death, *_terminate(user))
             now = await _left(world, user)
             is_right = ended.exit_code == 0 and now == "no row, no machine"
-            told.append(Told("terminate", death, code, left, f"exit {ended.exit_code}: {now}", is_right))
+            records.append(Told("terminate", death, code, left, f"exit {ended.exit_code}: {now}", is_right))
         else:
             await world.ok(*_terminate(user))
 
@@ -155,9 +155,9 @@ async def _rows(world: Command) -> list[dict[str, str]]:
     return list((await world.ok("instance", "list", "--all", "--json")).json["instances"])
 
 
-def _show(told: list[Told]) -> None:
+def _show(records: list[Told]) -> None:
     table = Table("command", "ended by", "exit", "what was left", "the same command again", title=f"seed {SEED}")
-    for row in told:
+    for row in records:
         table.add_row(
             row.command, str(row.end), str(row.code), row.left, row.ended, style="" if row.is_right else "red"
         )

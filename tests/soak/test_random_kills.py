@@ -63,4 +63,4 @@ async def _kill_at_random(world: Command, memory: AgentMemory, size: Size, folde
     finally:
         logged(folder, driver)
         driver.show()
-    assert sum(one.kills for one in driver.history) > 0
+    assert sum(done_step.kills for done_step in driver.history) > 0

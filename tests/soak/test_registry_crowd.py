@@ -42,11 +42,11 @@ class Crowd:
 
     def start(self, computer: int, rounds: int = 10**6) -> subprocess.Popen[bytes]:
         self.started += 1
-        said = self.folder / f"said-{self.started}"
+        path = self.folder / f"said-{self.started}"
         arguments = [self.url, str(self.anchor(computer)), str(1000 * computer + self.started), str(rounds)]
-        with said.open("wb") as out:
+        with path.open("wb") as out:
             process = subprocess.Popen([*_HAMMER, *arguments], stdout=out, stderr=out)
-        self.lives.append((process, said))
+        self.lives.append((process, path))
         return process
 
     def anchor(self, computer: int) -> Path:
@@ -66,7 +66,7 @@ class Crowd:
     def said(self) -> list[str]:
         """Every whole line; a kill may have torn the last one."""
         return [
-            line for _, said in self.lives for line in said.read_text().splitlines(keepends=True) if line[-1] == "\n"
+            line for _, path in self.lives for line in path.read_text().splitlines(keepends=True) if line[-1] == "\n"
         ]
 
 
@@ -93,14 +93,14 @@ def test_whatever_is_killed_nothing_contradicts_itself(tmp_path: Path) -> None:
             process.kill()
             process.wait()
         anchors = [Anchor(crowd.anchor(computer)) for computer in range(COMPUTERS)]
-        found = contradictions(registry, anchors, crowd.said())
+        names = contradictions(registry, anchors, crowd.said())
         entries = len(registry.audit.list(limit=10**9))
         registry.close()
     table = Table(title="Registry: computers at random on one PostgreSQL")
     for column in ("computers", "kill -9", "database restarts", "audit entries", "tokens", "seconds", "contradictions"):
         table.add_column(column)
-    figures = (COMPUTERS, KILLS, RESTARTS, entries, len(crowd.said()), round(time.monotonic() - began), len(found))
+    figures = (COMPUTERS, KILLS, RESTARTS, entries, len(crowd.said()), round(time.monotonic() - began), len(names))
     table.add_row(*map(str, figures))
     Console().print(table)
-    assert found == []
+    assert names == []
     assert entries > CHANGES * KILLS / 2, "they did work"

@@ -66,22 +66,22 @@ async def test_a_bad_release_reaches_few_and_is_halted(tmp_path: Path) -> None:
 
 async def _rolled_out(world: Command, bad: Bad, table: Table) -> None:
     ran = await world.run("rollout", "start", await _built(world, bad), *CHOSEN, "--json", timeout_s=900)
-    told = ran.json
-    outlook, on_release = told["progress"], await _running(world)
+    report = ran.json
+    outlook, on_release = report["progress"], await _running(world)
     table.add_row(
         bad.name,
         str(outlook["touched"]),
         str(outlook["failed"]),
         str(on_release),
         f"{ran.seconds:.0f} s",
-        str(told["rollout"]["reason"]),
+        str(report["rollout"]["reason"]),
     )
-    assert (ran.exit_code, told["rollout"]["state"]) == (8, "halted"), ran
+    assert (ran.exit_code, report["rollout"]["state"]) == (8, "halted"), ran
     assert outlook["touched"] <= bad.reaches, bad
     assert on_release <= bad.keeps, bad
     await world.ok("rollout", "abort", "--reason", "test")
     if on_release:
-        await world.ok("rollback", "--rollout", told["rollout"]["id"], "--reason", "test", "--yes")
+        await world.ok("rollback", "--rollout", report["rollout"]["id"], "--reason", "test", "--yes")
     assert not await _running(world)
 
 
@@ -95,5 +95,5 @@ async def _built(world: Command, bad: Bad) -> str:
 
 async def _running(world: Command) -> int:
     """How many run the release of the last rollout, as far as that knows."""
-    told = (await world.ok("rollout", "status", "--json")).json
-    return sum(bool(target["on_release"]) for target in told["targets"])
+    rollout_status = (await world.ok("rollout", "status", "--json")).json
+    return sum(bool(target["on_release"]) for target in rollout_status["targets"])

@@ -78,14 +78,14 @@ def test_health_takes_little_noise_for_harm_and_finds_slow_releases(table: Table
         table.add_row(f"health, null, weather {weather}: false halts", "2000", str(false), f"≤ {gate.alpha:.0%}")
         assert false.rate <= gate.alpha
     for harm in (1.5, 2.0, 3.0):
-        found = [run_health(seed, harm=harm, weather=0.7) for seed in range(500)]
+        runs = [run_health(seed, harm=harm, weather=0.7) for seed in range(500)]
         table.add_row(
             f"health, turns {harm} times slower: found, in stage 1",
             "500",
-            f"{Share(sum(map(bool, found)), 500)}, {Share(sum(stage == 1 for stage in found), 500)}",
+            f"{Share(sum(map(bool, runs)), 500)}, {Share(sum(stage == 1 for stage in runs), 500)}",
             "",
         )
-        assert sum(map(bool, found)) >= (495 if harm >= 2.0 else 250)
+        assert sum(map(bool, runs)) >= (495 if harm >= 2.0 else 250)
 
 
 @pytest.mark.parametrize("scene", SCENES)

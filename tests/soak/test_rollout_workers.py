@@ -49,24 +49,24 @@ async def _worker(command: Command) -> asyncio.subprocess.Process:
 
 
 async def _status(command: Command) -> dict[str, Any]:
-    told: dict[str, Any] = (await command.ok("rollout", "status", "--json")).json
-    return told
+    rollout_status: dict[str, Any] = (await command.ok("rollout", "status", "--json")).json
+    return rollout_status
 
 
 async def _killed_until_done(command: Command, workers: list[asyncio.subprocess.Process]) -> tuple[int, list[float]]:
     """Kill workers at random until the rollout has ended; how many, and the seconds until one went on each time."""
     chance, killed, gaps = random.Random(SEED), 0, list[float]()  # noqa: S311 - no secret
-    began, seen, since, died = time.monotonic(), -1, 0.0, 0.0
+    began, count, since, died = time.monotonic(), -1, 0.0, 0.0
     next_kill = FIRST_S
     while True:
-        told = await _status(command)
-        if told["rollout"]["state"] not in {"pending", "running"}:
+        status = await _status(command)
+        if status["rollout"]["state"] not in {"pending", "running"}:
             return killed, gaps
         now = time.monotonic() - began
-        assert now < TIMEOUT_S, told["rollout"]
-        events = told["progress"]["reached"] + sum(1 for one in told["targets"] if one["touched_at"])
-        if events != seen:
-            seen, since = events, now
+        assert now < TIMEOUT_S, status["rollout"]
+        events = status["progress"]["reached"] + sum(1 for target in status["targets"] if target["touched_at"])
+        if events != count:
+            count, since = events, now
             if died:
                 gaps.append(since - died)
                 died = 0.0
@@ -95,16 +95,16 @@ async def test_a_rollout_ends_well_whichever_of_four_workers_is_killed(tmp_path:
             async with _workers(command) as workers:
                 killed, gaps = await _killed_until_done(command, workers)
             seconds = time.monotonic() - began
-            told = await _status(command)
+            status = await _status(command)
             counts = [
                 len((await command.ok("backup", "list", f"user-{number}", "--json")).json["backups"])
                 for number in range(USERS)
             ]
             _show(
-                killed, told["progress"]["reached"], sum(count > 1 for count in counts), max(gaps, default=0), seconds
+                killed, status["progress"]["reached"], sum(count > 1 for count in counts), max(gaps, default=0), seconds
             )
-            assert told["rollout"]["state"] == "done", told["rollout"]
-            assert {target["state"] for target in told["targets"]} == {"healthy"}
+            assert status["rollout"]["state"] == "done", status["rollout"]
+            assert {target["state"] for target in status["targets"]} == {"healthy"}
             # Each activation begins with a backup.
             assert counts == [1] * USERS
             assert killed >= WORKERS

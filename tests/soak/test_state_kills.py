@@ -13,9 +13,9 @@ from tests.support.crash.state_kills import before, killed_and_repeated, points
 
 @pytest.fixture(scope="module")
 def table() -> Iterator[Table]:
-    made = Table("change", "points", title="killed at every call to the disk: nothing lost, nothing made twice")
-    yield made
-    Console().print(made)
+    table = Table("change", "points", title="killed at every call to the disk: nothing lost, nothing made twice")
+    yield table
+    Console().print(table)
 
 
 @pytest.mark.timeout(3600)

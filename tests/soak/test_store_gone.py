@@ -41,15 +41,15 @@ class Store:
     @property
     def processes(self) -> list[int]:
         """Those that run it."""
-        found = []
-        for one in Path("/proc").glob("[0-9]*"):
+        process_ids = []
+        for path in Path("/proc").glob("[0-9]*"):
             try:
-                is_it = (one / "exe").readlink() == self.program
+                is_it = (path / "exe").readlink() == self.program
             except OSError:  # it ended, or is the kernel's
                 continue
             if is_it:
-                found.append(int(one.name))
-        return found
+                process_ids.append(int(path.name))
+        return process_ids
 
     @contextmanager
     def down(self) -> Iterator[None]:
@@ -98,15 +98,15 @@ def _own_tools(shared: Path, own: Path) -> Path:
 
 @pytest.mark.parametrize("outage", ["down", "dumb"])
 async def test_agents_live_on_and_all_is_done_once_it_is_back(world: Command, outage: str, table: Table) -> None:
-    user, told = f"u{uuid.uuid4().hex[:8]}", f"told-{uuid.uuid4().hex}"
+    user, text = f"u{uuid.uuid4().hex[:8]}", f"told-{uuid.uuid4().hex}"
     await world.ok("provision", user, "--plan", "light")
-    await _chat(world, user, f"RUN: mkdir -p $(dirname {MEMORY}) && echo {told} >> {MEMORY}")
+    await _chat(world, user, f"RUN: mkdir -p $(dirname {MEMORY}) && echo {text} >> {MEMORY}")
     await world.ok("backup", "create", user)
     [program] = (Path(world.environ["HERMESOPS_CACHE"]) / "tools").glob("*/versitygw")
     store = Store(program)
     assert len(store.processes) == 2
 
-    asked = (
+    commands = (
         (("backup", "create", user), UNAVAILABLE),
         (("backup", "check", user), UNAVAILABLE),
         (("backup", "restore", user, "--yes", *ASKED), UNAVAILABLE),
@@ -115,16 +115,16 @@ async def test_agents_live_on_and_all_is_done_once_it_is_back(world: Command, ou
         (("instance", "terminate", user, "--yes", *ASKED), UNAVAILABLE),
     )
     with getattr(store, outage)():
-        for words, code in asked:
+        for words, code in commands:
             ran = await world.run(*words)
             table.add_row(outage, " ".join(words[:2]), str(ran.exit_code), f"{ran.seconds:.0f} s", _error(ran.stderr))
             assert ran.exit_code == code, str(ran)
-            assert told in await _chat(world, user, f"RUN: cat {MEMORY}"), f"after {words}"
+            assert text in await _chat(world, user, f"RUN: cat {MEMORY}"), f"after {words}"
             await _abandon(world)
     await _answers(world, user)
     await world.ok("instance", "suspend", user, *ASKED)
     await world.ok("instance", "resume", user, *ASKED)
-    assert told in await _chat(world, user, f"RUN: cat {MEMORY}")
+    assert text in await _chat(world, user, f"RUN: cat {MEMORY}")
     await world.ok("instance", "terminate", user, "--now", "--yes", *ASKED)
 
 
@@ -143,9 +143,9 @@ async def test_one_that_goes_in_the_middle_of_a_copy_keeps_no_half_one(world: Co
     await waiting.pause(3)
     [program] = (Path(world.environ["HERMESOPS_CACHE"]) / "tools").glob("*/versitygw")
     with Store(program).down():
-        _, said = await backing.communicate()
-        table.add_row("in the middle", "instance suspend", str(backing.returncode), "", _error(said.decode()))
-        assert backing.returncode == UNAVAILABLE, said.decode()
+        _, output = await backing.communicate()
+        table.add_row("in the middle", "instance suspend", str(backing.returncode), "", _error(output.decode()))
+        assert backing.returncode == UNAVAILABLE, output.decode()
         assert await _backups(world, user) == before
         assert await _chat(world, user, "hello")
     await _answers(world, user)
@@ -163,8 +163,8 @@ async def _chat(world: Command, user: str, text: str) -> str:
 
 async def _abandon(world: Command) -> None:
     """Let what was begun be asked for in another way."""
-    for one in (await world.ok("operation", "list", "--json")).json["operations"]:
-        await world.ok("operation", "abandon", one["id"], "--yes", *ASKED)
+    for operation in (await world.ok("operation", "list", "--json")).json["operations"]:
+        await world.ok("operation", "abandon", operation["id"], "--yes", *ASKED)
 
 
 async def _backups(world: Command, user: str) -> list[dict[str, int]]:
@@ -181,8 +181,8 @@ async def _answers(world: Command, user: str) -> None:
     await waiting.until(observe, what="a backup", timeout_s=60, every_s=1)
 
 
-def _error(said: str) -> str:
-    return next((line for line in said.splitlines() if line.startswith("error:")), "")[:100]
+def _error(output: str) -> str:
+    return next((line for line in output.splitlines() if line.startswith("error:")), "")[:100]
 
 
 @pytest.fixture(scope="module")

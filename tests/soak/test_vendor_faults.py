@@ -40,8 +40,8 @@ def show(trials: Sequence[Trial], acts: Sequence[Act], times: int) -> None:
         table.add_row(kind, *(ends[kind, act.name] for act in acts))
     console = Console(width=160)
     console.print(table)
-    for said, count in Counter(trial.said for trial in trials if trial.said).items():
-        console.print(f"{count} x {said}", soft_wrap=True)
+    for output, count in Counter(trial.said for trial in trials if trial.said).items():
+        console.print(f"{count} x {output}", soft_wrap=True)
     console.print(
         f"{len(trials)} commands; {sum(trial.struck > 0 for trial in trials)} struck,"
         f" {sum(trial.code != 0 for trial in trials)} of them did not do it at once,"

@@ -28,8 +28,8 @@ def test_a_class_has_the_exit_code_that_scripts_know(kind: type[HermesError], co
 
 
 def test_every_class_is_in_that_list() -> None:
-    found = vars(errors).values()
-    assert {each for each in found if isinstance(each, type) and issubclass(each, Exception)} == {HermesError, *CODES}
+    classes = vars(errors).values()
+    assert {each for each in classes if isinstance(each, type) and issubclass(each, Exception)} == {HermesError, *CODES}
 
 
 async def _done() -> None: ...

@@ -9,7 +9,7 @@ PINS = (ROOT / ".uv.txt").read_text()
 
 
 def test_it_is_the_version_of_the_lock_and_every_hash_is_of_a_wheel_in_it() -> None:
-    [uv] = [one for one in tomllib.loads((ROOT / "uv.lock").read_text())["package"] if one["name"] == "uv"]
+    [uv] = [package for package in tomllib.loads((ROOT / "uv.lock").read_text())["package"] if package["name"] == "uv"]
     assert re.findall(r"^uv==(\S+)", PINS, re.MULTILINE) == [uv["version"]]
     assert set(re.findall(r"--hash=(\S+)", PINS)) == {wheel["hash"] for wheel in uv["wheels"]}
 

@@ -41,7 +41,9 @@ def test_both_tokens_count_until_the_new_one_is_confirmed(registry: Registry, re
     registry.model_tokens.rotate(ada.id, FIRST)
     registry.model_tokens.rotate(ada.id, FIRST)
     assert registry.model_tokens.get(ada.id).generation == 2
-    assert [one.id for one in registry.model_tokens.instances_due(life=WEEK)] == [ada.id], "its machine lacks it"
+    assert [instance.id for instance in registry.model_tokens.instances_due(life=WEEK)] == [ada.id], (
+        "its machine lacks it"
+    )
     assert floor(registry_url, ada) == 1
     assert seen(registry, ada, FIRST) == ReleaseStatus("", activation=FIRST, phase="unconfirmed", reverts=False)
     hand(registry, ada)
@@ -49,7 +51,7 @@ def test_both_tokens_count_until_the_new_one_is_confirmed(registry: Registry, re
     for _ in range(2):
         registry.model_tokens.end_rotation(ada.id, FIRST, why="test")
         assert (floor(registry_url, ada), seen(registry, ada, FIRST)) == (2, ReleaseStatus(FIRST))
-    assert [one.action for one in registry.audit.list(limit=5)].count("model_tokens_rotated") == 1
+    assert [entry.action for entry in registry.audit.list(limit=5)].count("model_tokens_rotated") == 1
 
 
 def test_a_revocation_in_its_middle_ends_both(registry: Registry, registry_url: str, ada: Instance) -> None:

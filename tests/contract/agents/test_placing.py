@@ -64,9 +64,9 @@ def test_computers_that_place_at_once_overfill_no_cell(registry_url: str, seed: 
     def work(number: int) -> None:
         start.wait()
         for alias, plan, region in requests[number::4]:
-            made = place(computers[number], alias, plan, region, size=size, apart=seed % 2 == 0)
+            instance = place(computers[number], alias, plan, region, size=size, apart=seed % 2 == 0)
             if int(alias[1:]) % 5 == 0:
-                computers[number].terminations.terminate(made.id)
+                computers[number].terminations.terminate(instance.id)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
@@ -94,19 +94,19 @@ def test_a_cell_that_another_filled_after_the_choice_is_not_taken(registry_url: 
     """The choice is made on what was seen; what is then under the lock decides."""
     registry, other = registry_at(registry_url), registry_at(registry_url)
     place(other, "ada", size=2)
-    seen: list[tuple[int, ...]] = []
+    placements: list[tuple[int, ...]] = []
 
     def choose(cells: Sequence[Cell]) -> Placement:
-        seen.append(tuple(cell.machines for cell in cells))
+        placements.append(tuple(cell.machines for cell in cells))
         chosen = choose_cell(cells, plan=Plan.LIGHT, region="hel1", size=2, plans_apart=False)
-        if len(seen) == 1:
+        if len(placements) == 1:
             place(other, "bob", size=2)
         return chosen
 
     user = registry.users.resolve("eve", create=True)
-    made = registry.placements.place(user, plan=Plan.LIGHT, server_type="starter", image_id=None, choose=choose)
-    assert made.cell == "cell2"
-    assert seen == [(1,), (2,), (2,), (0,)]
+    instance = registry.placements.place(user, plan=Plan.LIGHT, server_type="starter", image_id=None, choose=choose)
+    assert instance.cell == "cell2"
+    assert placements == [(1,), (2,), (2,), (0,)]
     registry.close()
     other.close()
 
@@ -115,11 +115,11 @@ def test_a_choice_that_never_holds_ends_with_nothing_written(registry_url: str) 
     registry = registry_at(registry_url)
     place(registry, "ada", size=1)
 
-    asked: list[int] = []
+    calls: list[int] = []
 
     def never(cells: Sequence[Cell]) -> Placement:
-        asked.append(len(cells))
-        return Placement(CellName("cell1"), "hel1", Plan.LIGHT if len(asked) % 2 else None)
+        calls.append(len(cells))
+        return Placement(CellName("cell1"), "hel1", Plan.LIGHT if len(calls) % 2 else None)
 
     user = registry.users.resolve("eve", create=True)
     with pytest.raises(UnavailableError, match="others took it"):

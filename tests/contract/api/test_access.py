@@ -31,9 +31,9 @@ BUYING = frozenset({"GET /plan", "POST /subscribe", "POST /plan/cancel", "POST /
 
 
 def routes() -> list[APIRoute]:
-    found = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-    assert len(found) >= 16
-    return found
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    assert len(routes) >= 16
+    return routes
 
 
 def line(route: APIRoute) -> str:

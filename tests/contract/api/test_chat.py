@@ -68,22 +68,22 @@ async def test_a_reader_that_is_cut_behind_any_event_resumes_without_a_gap_or_a_
     async with ada.send("hello") as events:
         turn = (await anext(events)).data["id"]
         await eventually(lambda: api.agent.runs, "the run")
-        run, seen = api.agent.run, list[Event]()
+        run, followed = api.agent.run, list[Event]()
         for number in range(5):
             api.agent.push(run, "message.delta", delta=f"{number} ")
-            seen.append(await anext(events))
+            followed.append(await anext(events))
             api.agent.push(run, "tool.started", tool="terminal", preview="ls")
-            seen.append(await anext(events))
-    for cut in range(len(seen)):
-        async with ada.resume(turn, seen[cut].id) as again:
+            followed.append(await anext(events))
+    for cut in range(len(followed)):
+        async with ada.resume(turn, followed[cut].id) as again:
             assert (await anext(again)).kind == "turn"
-            rest = [await anext(again) for _ in seen[cut + 1 :]]
-        assert seen[: cut + 1] + rest == seen
+            rest = [await anext(again) for _ in followed[cut + 1 :]]
+        assert followed[: cut + 1] + rest == followed
     api.agent.end(run, "0 1 2 3 4 ")
-    async with ada.resume(turn, seen[-1].id) as again:
+    async with ada.resume(turn, followed[-1].id) as again:
         assert kinds([event async for event in again]) == ["turn", "done"]
     async with ada.resume(turn) as again:
-        assert kinds([event async for event in again]) == ["turn", *kinds(seen), "done"]
+        assert kinds([event async for event in again]) == ["turn", *kinds(followed), "done"]
 
 
 async def test_a_turn_and_a_cursor_belong_to_their_user(api: UsersApi, ada: Client) -> None:
@@ -229,8 +229,8 @@ async def test_a_late_click_does_not_approve_the_next_request(api: UsersApi, ada
         turn = (await anext(events)).data["id"]
         await eventually(lambda: api.agent.runs, "the run")
         run = api.agent.run
-        asked = {"command": "rm -rf \u202ex", "description": "danger", "choices": ["once", "deny", "rm"]}
-        api.agent.push(run, "approval.request", **asked)
+        request = {"command": "rm -rf \u202ex", "description": "danger", "choices": ["once", "deny", "rm"]}
+        api.agent.push(run, "approval.request", **request)
         first = await anext(events)
         assert first.data == {
             "id": "1",

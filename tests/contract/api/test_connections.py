@@ -39,9 +39,9 @@ async def shown(client: Client, service: str = "gmail") -> dict[str, Any]:
 
 
 async def connected(api: UsersApi, browser: Browser, service: str = "gmail") -> None:
-    asked = await browser.change("POST", f"/connections/{service}")
-    assert asked.status_code == 200, asked.text
-    back = await browser.ask("GET", api.composio.agree(asked.json()["auth_url"]))
+    response = await browser.change("POST", f"/connections/{service}")
+    assert response.status_code == 200, response.text
+    back = await browser.ask("GET", api.composio.agree(response.json()["auth_url"]))
     assert (back.status_code, back.headers["location"]) == (303, SECTION)
 
 
@@ -60,9 +60,9 @@ async def test_a_user_connects_a_service_and_disconnects_it(api: UsersApi, ada: 
         "since": None,
         "detail": "",
     }
-    asked = await browser.change("POST", "/connections/gmail")
+    response = await browser.change("POST", "/connections/gmail")
     assert (await shown(ada))["state"] == "pending"
-    back = await browser.ask("GET", api.composio.agree(asked.json()["auth_url"]))
+    back = await browser.ask("GET", api.composio.agree(response.json()["auth_url"]))
     assert (back.status_code, back.headers["location"]) == (303, SECTION)
     assert (await shown(ada))["state"] == "active"
     [account] = api.composio.accounts.values()
@@ -76,8 +76,8 @@ async def test_a_user_connects_a_service_and_disconnects_it(api: UsersApi, ada: 
 
 
 async def test_a_link_works_once(api: UsersApi, browser: Browser) -> None:
-    asked = await browser.change("POST", "/connections/gmail")
-    back = api.composio.agree(asked.json()["auth_url"])
+    response = await browser.change("POST", "/connections/gmail")
+    back = api.composio.agree(response.json()["auth_url"])
     for _ in range(3):
         assert (await browser.ask("GET", back)).headers["location"] == SECTION
     assert states(api) == ["linked"]
@@ -89,8 +89,8 @@ async def test_a_link_works_once(api: UsersApi, browser: Browser) -> None:
 async def test_a_link_that_another_user_goes_through_gives_their_account_to_nobody(
     api: UsersApi, ada: Client, browser: Browser
 ) -> None:
-    asked = await browser.change("POST", "/connections/gmail")
-    back = api.composio.agree(asked.json()["auth_url"])
+    response = await browser.change("POST", "/connections/gmail")
+    back = api.composio.agree(response.json()["auth_url"])
     api.relay.agent("grace", "http://127.0.0.1:9")
     async with own_client(timeout=30) as http:
         grace = Browser(http, browser.origin)
@@ -103,18 +103,18 @@ async def test_a_link_that_another_user_goes_through_gives_their_account_to_nobo
 
 
 async def test_another_session_of_the_same_user_is_another_browser(api: UsersApi, browser: Browser) -> None:
-    asked = await browser.change("POST", "/connections/gmail")
+    response = await browser.change("POST", "/connections/gmail")
     async with own_client(timeout=30) as http:
         other = Browser(http, browser.origin)
         await other.sign_in()
-        await other.ask("GET", api.composio.agree(asked.json()["auth_url"]))
+        await other.ask("GET", api.composio.agree(response.json()["auth_url"]))
     assert states(api) == []
     assert not api.composio.accounts
 
 
 async def test_a_browser_that_is_signed_out_uses_nothing_up(api: UsersApi, browser: Browser) -> None:
-    asked = await browser.change("POST", "/connections/gmail")
-    back = api.composio.agree(asked.json()["auth_url"])
+    response = await browser.change("POST", "/connections/gmail")
+    back = api.composio.agree(response.json()["auth_url"])
     async with own_client(timeout=30) as http:
         assert (await Browser(http, browser.origin).ask("GET", back)).headers["location"] == SECTION
     assert states(api) == ["requested"]
@@ -123,8 +123,8 @@ async def test_a_browser_that_is_signed_out_uses_nothing_up(api: UsersApi, brows
 
 
 async def test_an_account_that_nobody_confirms_is_never_linked_and_goes_away(api: UsersApi, browser: Browser) -> None:
-    asked = await browser.change("POST", "/connections/gmail")
-    api.composio.agree(asked.json()["auth_url"])
+    response = await browser.change("POST", "/connections/gmail")
+    api.composio.agree(response.json()["auth_url"])
     assert await api.upkeep.run() == {}
     api.relay.clock.turn(601)
     assert list((await api.upkeep.run()).values()) == [""]
@@ -134,8 +134,8 @@ async def test_an_account_that_nobody_confirms_is_never_linked_and_goes_away(api
 
 
 async def test_a_refusal_is_shown_and_can_be_tried_again(api: UsersApi, ada: Client, browser: Browser) -> None:
-    asked = await browser.change("POST", "/connections/gmail")
-    await browser.ask("GET", api.composio.agree(asked.json()["auth_url"], is_agreed=False))
+    response = await browser.change("POST", "/connections/gmail")
+    await browser.ask("GET", api.composio.agree(response.json()["auth_url"], is_agreed=False))
     answer = await shown(ada)
     assert (answer["state"], answer["detail"]) == ("failed", "the service did not agree; connect it again")
     assert not api.composio.accounts
@@ -278,10 +278,10 @@ async def test_a_state_that_is_none_changes_nothing(api: UsersApi, browser: Brow
 
 
 async def test_rows_have_neither_the_state_nor_a_token(api: UsersApi, ada: Client) -> None:
-    asked = await ada.ask("POST", "/connections/gmail")
+    response = await ada.ask("POST", "/connections/gmail")
     [account] = api.composio.accounts.values()
     state = account.callback_url.rpartition("/")[2]
-    api.composio.agree(asked.json()["auth_url"])
+    api.composio.agree(response.json()["auth_url"])
     token = McpAccesses(api.database).grant(api.ada.id)
     with api.database.reading() as connection:
         rows = [*connection.execute(sa.select(user_connections)), *connection.execute(sa.select(mcp_access))]

@@ -122,9 +122,9 @@ async def test_settings_are_shown_with_their_tag_and_changed_under_it(api: Users
     assert shown.json()["models"]
     missing = await ada.ask("PATCH", "/settings", json={"personality": "brief"})
     assert (missing.status_code, missing.json()["code"]) == (422, "malformed")
-    asked = await ada.ask("PATCH", "/settings", json={"personality": "brief"}, headers={"if-match": f'"{tag}"'})
-    assert (asked.status_code, asked.json()["operation"]) == (202, None), "a worker has not looked yet"
-    request = (await ada.ask("GET", f"/requests/{asked.json()['request']}")).json()
+    response = await ada.ask("PATCH", "/settings", json={"personality": "brief"}, headers={"if-match": f'"{tag}"'})
+    assert (response.status_code, response.json()["operation"]) == (202, None), "a worker has not looked yet"
+    request = (await ada.ask("GET", f"/requests/{response.json()['request']}")).json()
     assert (request["kind"], request["state"], request["url"]) == ("settings", "queued", None)
     settings = InstanceSettings(personality="kind", messengers={"TELEGRAM_BOT_TOKEN": "x"})
     patched = patch_of({"personality": "brief"}, tag_of(settings))(settings)

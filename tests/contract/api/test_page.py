@@ -76,8 +76,8 @@ CHOICES = [
 
 @pytest.fixture(scope="module")
 async def scripted(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ScriptedChat]:
-    async with chromium() as browser, scripted_chat(tmp_path_factory.mktemp("chat"), browser) as made:
-        yield made
+    async with chromium() as browser, scripted_chat(tmp_path_factory.mktemp("chat"), browser) as chat:
+        yield chat
 
 
 @pytest.fixture

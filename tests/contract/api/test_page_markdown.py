@@ -144,7 +144,7 @@ def _as_opened(address: str) -> str:
 def documents(seed: int, count: int) -> Sequence[str]:
     """Documents of everything that agents write, mixed at random."""
     chance = random.Random(seed)  # noqa: S311 - of test documents
-    made = []
+    names = []
     for _ in range(count):
         blocks = [chance.choice(_BLOCKS) for _ in range(chance.randint(1, 5))]
         filled = [block.replace("{}", "\0") for block in blocks]
@@ -152,8 +152,8 @@ def documents(seed: int, count: int) -> Sequence[str]:
         while "\0" in text:
             parts = " ".join(chance.choice(_PARTS) for _ in range(chance.randint(1, 3)))
             text = text.replace("\0", parts.replace("|", "\\|"), 1)
-        made.append(text)
-    return made
+        names.append(text)
+    return names
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -81,9 +81,9 @@ async def test_a_user_buys_a_plan_gets_an_agent_and_ends_it(api: UsersApi, world
     assert (await grace.ask("GET", "/plan")).json()["status"] == "none"
     assert (await grace.ask("GET", "/instance")).json()["code"] == "no-agent"
     body = {"plan": "light", "client_key": "k1"}
-    asked = await grace.ask("POST", "/subscribe", json=body)
-    assert asked.status_code == 202
-    request = asked.json()["request"]
+    response = await grace.ask("POST", "/subscribe", json=body)
+    assert response.status_code == 202
+    request = response.json()["request"]
     url = (await eventually(grace, f"/requests/{request}", state="waiting"))["url"]
     assert (await grace.ask("POST", "/subscribe", json=body)).json() == {"request": request, "checkout_url": url}
     shown = (await grace.ask("GET", "/plan")).json()["subscribing"]
@@ -108,8 +108,8 @@ async def test_a_user_without_a_plan_ends_none_and_sees_nobody_elses_request(
 ) -> None:
     refused = await grace.ask("POST", "/plan/cancel", json={"client_key": "k1"})
     assert (refused.status_code, refused.json()["code"]) == (409, "no-plan")
-    asked = (await grace.ask("POST", "/subscribe", json={"plan": "heavy", "client_key": "k2"})).json()
-    others = await ada.ask("GET", f"/requests/{asked['request']}")
+    answer = (await grace.ask("POST", "/subscribe", json={"plan": "heavy", "client_key": "k2"})).json()
+    others = await ada.ask("GET", f"/requests/{answer['request']}")
     assert (others.status_code, others.json()["code"]) == (404, "no-such-request")
     assert (await ada.ask("GET", "/plan")).json()["subscribing"] is None
     assert api.ada

@@ -18,8 +18,8 @@ def test_an_operation_that_nobody_takes_waits_after_a_minute(registry: Registry,
     opened = registry.operations.open(OperationKind.RESTART, f"instance/{ada.id}", instance_id=ada.id)
     assert registry.operations.background() == NOBODY
     clock.turn(61)
-    seen = registry.operations.background()
-    assert (seen.waiting, seen.waiting_since, seen.is_attended) == (1, opened.created_at, False)
+    work = registry.operations.background()
+    assert (work.waiting, work.waiting_since, work.is_attended) == (1, opened.created_at, False)
     registry.operations.finish(opened.id, OperationStatus.DONE, outcome="restarted")
     assert registry.operations.background() == NOBODY
 
@@ -39,12 +39,12 @@ def test_one_that_failed_waits_for_its_next_turn_before_it_counts(registry: Regi
 
 def test_one_that_is_worked_on_shows_that_others_wait_for_their_turn(registry: Registry, clock: TurnedClock) -> None:
     for name in ("ada", "bob"):
-        one = placed(registry, name)
-        registry.operations.open(OperationKind.RESTART, f"instance/{one.id}", instance_id=one.id)
+        instance = placed(registry, name)
+        registry.operations.open(OperationKind.RESTART, f"instance/{instance.id}", instance_id=instance.id)
     clock.turn(120)
     registry.leases.take(f"instance/{placed(registry, 'ada').id}", "h:1:aa.1.bb")
-    seen = registry.operations.background()
-    assert (seen.waiting, seen.is_attended) == (1, True)
+    work = registry.operations.background()
+    assert (work.waiting, work.is_attended) == (1, True)
 
 
 def test_a_monitor_acts_while_it_renews_its_lease(registry: Registry, clock: TurnedClock) -> None:

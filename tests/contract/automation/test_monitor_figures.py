@@ -16,11 +16,11 @@ AGE = "hermesops_instance_backup_age_seconds"
 
 def test_an_agent_that_was_never_backed_up_is_as_late_as_it_is_old(registry: Registry) -> None:
     ada, bob = placed(registry, "ada"), placed(registry, "bob")
-    for one in (ada, bob):
-        registry.instances.set_status(one.id, InstanceStatus.RUNNING)
+    for instance in (ada, bob):
+        registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
     registry.backups.record(Backup("b", bob.id, registry.now() - timedelta(hours=1), "daily", 1, 1, State({})))
     fleet = registry.fleet.expected(reason=REASON)
-    told = FleetFigures(registry).read(fleet).series
+    series_values = FleetFigures(registry).read(fleet).series
     age_s = (fleet.now - registry.instances.get(ada.id).created_at).total_seconds()
-    assert told[series(AGE, instance_id=ada.id)] == age_s
-    assert series(AGE, instance_id=bob.id) not in told, "the monitor tells it anew with each pass"
+    assert series_values[series(AGE, instance_id=ada.id)] == age_s
+    assert series(AGE, instance_id=bob.id) not in series_values, "the monitor tells it anew with each pass"

@@ -50,9 +50,9 @@ def test_a_user_waits_since_the_first_request(registry: Registry, clock: TurnedC
     """A refused order ends its operation; the one that succeeds then takes seconds."""
     ada, bob = placed(registry, "ada"), placed(registry, "bob")
 
-    def asked(one: Instance, took_s: float, status: OperationStatus) -> OperationId:
+    def asked(instance: Instance, took_s: float, status: OperationStatus) -> OperationId:
         operation = registry.operations.open(
-            OperationKind.PROVISION, instance_subject(one.id), intent={}, instance_id=one.id
+            OperationKind.PROVISION, instance_subject(instance.id), intent={}, instance_id=instance.id
         )
         clock.turn(took_s)
         registry.operations.finish(operation.id, status, "…")
@@ -65,14 +65,16 @@ def test_a_user_waits_since_the_first_request(registry: Registry, clock: TurnedC
     of_ada = asked(ada, 5, OperationStatus.DONE)
     again = asked(ada, 2, OperationStatus.DONE)
     figures = FleetFigures(registry).read(registry.fleet.expected(reason=REASON)).series
-    told = {dict(labels)["operation"]: value for (name, labels), value in figures.items() if name == TOOK}
-    assert told == {of_bob: 30, of_ada: 4 + 30 + 4 + 300 + 5, again: 2}
+    seconds_by_operation = {
+        dict(labels)["operation"]: value for (name, labels), value in figures.items() if name == TOOK
+    }
+    assert seconds_by_operation == {of_bob: 30, of_ada: 4 + 30 + 4 + 300 + 5, again: 2}
 
 
 def test_events_of_billing_are_told_with_the_age_of_the_oldest(registry: Registry, clock: TurnedClock) -> None:
     def told() -> dict[str, float]:
-        found = FleetFigures(registry).read(registry.fleet.expected(reason=REASON)).series
-        return {dict(labels)["state"]: value for (name, labels), value in found.items() if name == BILLING}
+        series = FleetFigures(registry).read(registry.fleet.expected(reason=REASON)).series
+        return {dict(labels)["state"]: value for (name, labels), value in series.items() if name == BILLING}
 
     assert told() == {"queued": 0, "waiting": 0, "set_aside": 0}
     registry.billing.receive(b"{}", "")

@@ -62,9 +62,9 @@ async def test_a_real_prometheus_tells_heartbeats_of_all_instances_in_one_answer
     now = time.time()
     past = [
         prometheus.Series(
-            metric, "gauge", {"instance_id": one, "machine": machine, "origin": "platform"}, [(now - 38, value)]
+            metric, "gauge", {"instance_id": name, "machine": machine, "origin": "platform"}, [(now - 38, value)]
         )
-        for one, machine, written in (
+        for name, machine, written in (
             ("ada", "m1", now - 45),
             ("ada", "m2", now - 70),
             ("bob", "m3", float("nan")),
@@ -80,10 +80,10 @@ async def test_a_real_prometheus_tells_heartbeats_of_all_instances_in_one_answer
         await metrics.push("nobody takes it 1\n")
         await metrics.aclose()
     assert set(beats) == {"ada", "bob", "cleo"}
-    for one, beat in beats.items():
+    for instance_id, beat in beats.items():
         assert beat.sampled == pytest.approx(now - 40, abs=0.01)
-        assert (beat.written is None) == (one != "ada")
-    written = [beat.written for one, beat in beats.items() if one == "ada"]
+        assert (beat.written is None) == (instance_id != "ada")
+    written = [beat.written for instance_id, beat in beats.items() if instance_id == "ada"]
     assert written == [pytest.approx(now - 45, abs=0.01)]
 
 

@@ -59,11 +59,11 @@ def until_it_speaks(process: subprocess.Popen[bytes]) -> None:
     assert process.stdout is not None
     os.set_blocking(process.stdout.fileno(), False)
     end = time.monotonic() + STARTED_S
-    while not (said := process.stdout.read()):
+    while not (output := process.stdout.read()):
         assert process.poll() is None, "it ended"
         assert time.monotonic() < end, "it says nothing"
         time.sleep(0.1)  # noqa: TID251 - a process of its own
-    assert not said.startswith(b"error:")
+    assert not output.startswith(b"error:")
 
 
 def crash(process: subprocess.Popen[bytes]) -> bool:

@@ -50,12 +50,12 @@ def proxy() -> Iterator[Listener]:
 
 
 def _listening(status: int) -> Iterator[Listener]:
-    found = Listener()
+    listener = Listener()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found.asked.append(f"{self.command} {self.path}")
-            found.logins += [text for text in [self.headers.get("Authorization", "")] if text.startswith("Basic ")]
+            listener.asked.append(f"{self.command} {self.path}")
+            listener.logins += [text for text in [self.headers.get("Authorization", "")] if text.startswith("Basic ")]
             body = json.dumps(ANSWER).encode()
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             self.send_response(status)
@@ -70,10 +70,10 @@ def _listening(status: int) -> Iterator[Listener]:
     for method in ("POST", "HEAD", "CONNECT"):
         setattr(Handler, f"do_{method}", Handler.do_GET)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.port = server.server_port
+    listener.port = server.server_port
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
-    yield found
+    yield listener
     server.shutdown()
     server.server_close()
     thread.join()
@@ -197,22 +197,22 @@ def test_the_command_line_says_which_variable_is_wrong_and_never_that_it_is_a_bu
         "HERMESOPS_API_KEY": "sk_x",
     }
     (tmp_path / "home" / "staging").mkdir(parents=True)
-    asked = [[{**common, "HERMESOPS_API_URL": f"{url}/api/v1", **more}, words] for url, more, words in cases]
-    for (_url, more, words), (code, out, err) in zip(cases, run("shells", asked, tmp_path), strict=True):
-        seen = (more, words, code, out, err)
-        assert "bug" not in out + err, seen
-        assert "Traceback" not in err, seen
-        assert '"event"' not in err, seen
+    calls = [[{**common, "HERMESOPS_API_URL": f"{url}/api/v1", **more}, words] for url, more, words in cases]
+    for (_url, more, words), (code, out, err) in zip(cases, run("shells", calls, tmp_path), strict=True):
+        outcome = (more, words, code, out, err)
+        assert "bug" not in out + err, outcome
+        assert "Traceback" not in err, outcome
+        assert '"event"' not in err, outcome
         [(name, value)] = more.items()
         if more in silent:
-            assert (code, "not reachable" in err) == (0, True), seen
+            assert (code, "not reachable" in err) == (0, True), outcome
         elif value == DEAD:
-            assert code == (3 if words == doctor else 0), seen
-            assert f"{DEAD}, which https_proxy names, does not answer" in " ".join((out + err).split()), seen
-            assert "https_proxy" in (out if words == doctor else err.partition("hint:")[2]), seen
+            assert code == (3 if words == doctor else 0), outcome
+            assert f"{DEAD}, which https_proxy names, does not answer" in " ".join((out + err).split()), outcome
+            assert "https_proxy" in (out if words == doctor else err.partition("hint:")[2]), outcome
         elif words == doctor:
-            assert code == 3, seen
-            assert f"mend or unset {name}" in out, seen
+            assert code == 3, outcome
+            assert f"mend or unset {name}" in out, outcome
         else:
-            assert (code, f"error: {name} is {value!r}, " in err) == (2, True), seen
-            assert "hermesops --env staging doctor" in err, seen
+            assert (code, f"error: {name} is {value!r}, " in err) == (2, True), outcome
+            assert "hermesops --env staging doctor" in err, outcome

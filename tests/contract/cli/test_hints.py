@@ -58,16 +58,16 @@ def _is_hint(node: ast.AST) -> bool:
 
 def _named(nodes: Sequence[ast.AST]) -> dict[str, list[ast.expr]]:
     """What is assigned to each name of a module, in whichever function."""
-    found: dict[str, list[ast.expr]] = {}
-    for node in (one for one in nodes if isinstance(one, ast.Assign)):
+    by_name: dict[str, list[ast.expr]] = {}
+    for node in (child for child in nodes if isinstance(child, ast.Assign)):
         for target in node.targets:
             pairs = [(target, node.value)]
             if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
                 pairs = list(zip(target.elts, node.value.elts, strict=True))
             for name, value in pairs:
                 if isinstance(name, ast.Name):
-                    found.setdefault(name.id, []).append(value)
-    return found
+                    by_name.setdefault(name.id, []).append(value)
+    return by_name
 
 
 def _tuples(node: ast.expr, named: dict[str, list[ast.expr]]) -> Iterator[ast.Tuple]:
@@ -81,9 +81,9 @@ def _tuples(node: ast.expr, named: dict[str, list[ast.expr]]) -> Iterator[ast.Tu
         case ast.BoolOp():
             several = node.values
         case ast.Name():
-            several = [one for one in named.get(node.id, []) if not isinstance(one, ast.Name)]
-    for one in several:
-        yield from _tuples(one, named)
+            several = [expression for expression in named.get(node.id, []) if not isinstance(expression, ast.Name)]
+    for expression in several:
+        yield from _tuples(expression, named)
 
 
 def told() -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -96,7 +96,7 @@ def told() -> Iterator[tuple[str, tuple[str, ...]]]:
         named = _named(nodes)
         for call in filter(_is_hint, nodes):
             assert isinstance(call, ast.Call)
-            for command in (one for part in call.args for one in _tuples(part, named)):
+            for command in (child for part in call.args for child in _tuples(part, named)):
                 words = tuple(word for word in map(_word, command.elts) if word is not None)
                 # ``console.require_reason`` and ``listen`` are given the words of a command.
                 if words and not isinstance(command.elts[0], ast.Starred):
@@ -123,14 +123,14 @@ def problem_of(words: tuple[str, ...]) -> str:
 def _unread(command: Any, rest: list[str]) -> str:  # noqa: ANN401 - its class is private to Typer
     context = command.context_class(command)
     given, left, _ = command.make_parser(context).parse_args(args=rest)
-    missing = [one.name for one in command.params if one.required and not given.get(one.name)]
+    missing = [param.name for param in command.params if param.required and not given.get(param.name)]
     return f"missing: {', '.join(missing)}" if missing else f"too many words: {' '.join(left)}" if left else ""
 
 
 def many() -> list[tuple[str, tuple[str, ...]]]:
-    found = list(told())
-    assert len(found) > 250, "the commands of hints are not found"
-    return found
+    hints = list(told())
+    assert len(hints) > 250, "the commands of hints are not found"
+    return hints
 
 
 @each_case(("where", "words"), many)
@@ -138,7 +138,7 @@ def test_a_command_that_people_are_told_to_type_is_taken(where: str, words: tupl
     assert problem_of(words) == "", f"{where} tells people to type {Hint(words)}"
 
 
-@each_case("words", {one for remedy in REMEDIES.values() for one in (*remedy.repair, *remedy.otherwise)})
+@each_case("words", {words for remedy in REMEDIES.values() for words in (*remedy.repair, *remedy.otherwise)})
 def test_a_command_that_repairs_a_difference_is_taken(words: tuple[str, ...]) -> None:
     assert problem_of(words) == ""
 
@@ -163,9 +163,9 @@ def test_the_command_that_lists_the_things_of_a_noun_is_taken(words: tuple[str, 
     ],
 )
 def test_what_the_command_line_would_not_take_is_found(words: str, problem: str) -> None:
-    found = problem_of(tuple(words.split()))
-    assert problem in found
-    assert bool(found) == bool(problem)
+    output = problem_of(tuple(words.split()))
+    assert problem in output
+    assert bool(output) == bool(problem)
 
 
 def _texts(source: str) -> Iterator[str]:
@@ -181,16 +181,16 @@ def _texts(source: str) -> Iterator[str]:
 
 
 def test_no_text_has_a_command_that_would_act_on_another_environment() -> None:
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for path in SOURCES:
         source = path.read_text()
         for text in _texts(source) if _MENTION.search(source) else ():
-            found.setdefault(str(path.relative_to(PACKAGE)), []).extend(_COMMAND.findall(text))
-    named = {file: [f"hermesops {' '.join(words.split()[:1])}" for words in told] for file, told in PROSE.items()}
-    assert {file: texts for file, texts in found.items() if texts} == named, "write these as Hint, with tuples"
+            by_name.setdefault(str(path.relative_to(PACKAGE)), []).extend(_COMMAND.findall(text))
+    named = {file: [f"hermesops {' '.join(words.split()[:1])}" for words in reports] for file, reports in PROSE.items()}
+    assert {file: texts for file, texts in by_name.items() if texts} == named, "write these as Hint, with tuples"
 
 
-@each_case("words", [words for told in PROSE.values() for words in told])
+@each_case("words", [words for reports in PROSE.values() for words in reports])
 def test_a_command_of_other_texts_is_taken(words: str) -> None:
     assert problem_of(tuple(words.split())) == ""
 
@@ -221,15 +221,15 @@ def _parts(node: ast.expr) -> Iterator[str]:
 
 
 def test_no_hint_names_a_program_that_its_reader_cannot_run() -> None:
-    found = [
+    sources = [
         f"{path.relative_to(PACKAGE)}: {text}"
         for path in SOURCES
         for text in _advised(path.read_text())
         if _ELSEWHERE.search(text)
     ]
-    assert found == [], "write a command of ours that does it, as instance exec"
-    said = _advised('error("no", hint=Hint("wait") if late else f"see journalctl --unit {unit}")')
-    assert sorted(text for text in said if _ELSEWHERE.search(text)) == ["see journalctl --unit VALUE"]
+    assert sources == [], "write a command of ours that does it, as instance exec"
+    advised = _advised('error("no", hint=Hint("wait") if late else f"see journalctl --unit {unit}")')
+    assert sorted(text for text in advised if _ELSEWHERE.search(text)) == ["see journalctl --unit VALUE"]
 
 
 def test_a_hint_reads_as_a_sentence() -> None:

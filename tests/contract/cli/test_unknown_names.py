@@ -43,7 +43,7 @@ def test_nothing_is_found_about_nobody_in_silence(registry: Registry, where: str
 
 
 @pytest.mark.parametrize(
-    ("said", "what"),
+    ("message", "what"),
     [
         ("HERMESOPS_API_URL", "https://api.test/v1"),
         ("HERMESOPS_REGISTRY_URL", "x"),
@@ -52,7 +52,7 @@ def test_nothing_is_found_about_nobody_in_silence(registry: Registry, where: str
     ],
 )
 def test_an_environment_is_known_by_its_folder_or_by_what_variables_say_of_it(
-    tmp_path: Path, said: str, what: str
+    tmp_path: Path, message: str, what: str
 ) -> None:
     variables = {"HERMESOPS_HOME": str(tmp_path), "HOME": str(tmp_path)}
     require_known(Environment.load("local", variables))
@@ -61,5 +61,5 @@ def test_an_environment_is_known_by_its_folder_or_by_what_variables_say_of_it(
     with pytest.raises(UsageError, match=r"no environment 'prodution'.*; nearest: production$") as unknown:
         require_known(Environment.load("prodution", variables))
     assert str(unknown.value.hint) == "hermesops env list"
-    if said:
-        require_known(Environment.load("prodution", {**variables, said: what}))
+    if message:
+        require_known(Environment.load("prodution", {**variables, message: what}))

@@ -20,7 +20,9 @@ def test_a_generated_part_is_in_step(name: str) -> None:
 
 def test_every_component_of_the_platform_on_aws_is_in_its_picture() -> None:
     aws = mermaid("pulumi/platform/README.md")[0]
-    of_program = [one.type for one in run_of("production").resources if one.type.startswith("hermesops:")]
+    of_program = [
+        resource.type for resource in run_of("production").resources if resource.type.startswith("hermesops:")
+    ]
     assert {type_.rpartition(":")[2] for type_ in of_program} <= set(re.findall(r"\w+", aws))
 
 
@@ -32,8 +34,8 @@ def test_every_package_is_in_the_table_of_wings() -> None:
 
 @each_case("picture", SHOWN)
 def test_a_picture_that_the_readme_shows_loads_nothing(picture: str) -> None:
-    told = Path(ROOT / picture).read_text()
-    assert "http" not in told.replace("http://www.w3.org/2000/svg", "")
+    text = Path(ROOT / picture).read_text()
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
 def test_the_readme_shows_the_fleet_a_rollout_and_the_dashboards() -> None:
@@ -60,7 +62,7 @@ def test_there_is_a_picture_of_the_page_in_its_size(name: str) -> None:
 
 
 def test_a_terminal_is_drawn_with_its_colours_and_without_its_codes() -> None:
-    told = drawn("\x1b[31mbroken\x1b[0m <b>", "hermesops fleet status")
-    assert ">broken<" in told.replace("&#160;", " ")
-    assert "\x1b" not in told
-    assert "&lt;b&gt;" in told
+    drawing = drawn("\x1b[31mbroken\x1b[0m <b>", "hermesops fleet status")
+    assert ">broken<" in drawing.replace("&#160;", " ")
+    assert "\x1b" not in drawing
+    assert "&lt;b&gt;" in drawing

@@ -27,35 +27,39 @@ ACCEPTED: Mapping[tuple[str, str], str] = {
 
 def _documents() -> Iterator[tuple[str, str, dict[str, Any]]]:
     for environment in ENVIRONMENTS:
-        for one in run_of(environment).resources:
-            if one.type.startswith("aws:"):
-                for number, document in enumerate(documents_of(one)):
-                    yield environment, f"{one.kind} {one.name} {number}", dict(document)
+        for resource in run_of(environment).resources:
+            if resource.type.startswith("aws:"):
+                for number, document in enumerate(documents_of(resource)):
+                    yield environment, f"{resource.kind} {resource.name} {number}", dict(document)
 
 
 def _findings(document: Mapping[str, Any]) -> list[str]:
     """What parliament finds, statement by statement, so that a finding can be told to its statement."""
-    linter, found = parliament(), []
+    linter, conditions = parliament(), []
     for statement in document["Statement"]:
         alone = json.dumps({"Version": document["Version"], "Statement": [statement]})
-        found += [(statement["Sid"], finding) for finding in linter.analyze_policy_string(alone).findings]
-    return [f"{sid}: {one.issue} {one.detail}" for sid, one in found if (one.issue, sid) not in ACCEPTED]
+        conditions += [(statement["Sid"], finding) for finding in linter.analyze_policy_string(alone).findings]
+    return [
+        f"{sid}: {problem.issue} {problem.detail}"
+        for sid, problem in conditions
+        if (problem.issue, sid) not in ACCEPTED
+    ]
 
 
-def _is_identitys(one: Registered) -> bool:
-    return one.kind == "iam.RolePolicy"
+def _is_identitys(resource: Registered) -> bool:
+    return resource.kind == "iam.RolePolicy"
 
 
 def test_documents_of_identities_have_no_finding() -> None:
-    checked, found = 0, []
+    checked, conditions = 0, []
     for environment in ENVIRONMENTS:
-        for one in filter(_is_identitys, run_of(environment).resources):
-            for document in documents_of(one):
+        for resource in filter(_is_identitys, run_of(environment).resources):
+            for document in documents_of(resource):
                 checked += 1
-                found += [f"{environment} {one.name} {finding}" for finding in _findings(document)]
+                conditions += [f"{environment} {resource.name} {finding}" for finding in _findings(document)]
 
     assert checked == 8
-    assert found == []
+    assert conditions == []
 
 
 @pytest.mark.parametrize(
@@ -75,9 +79,9 @@ def test_the_linter_notices_what_it_is_for(statement: dict[str, Any], issue: str
 
 def test_every_document_is_one_that_iam_can_read() -> None:
     """Of resources and of trust, parliament knows the syntax alone."""
-    seen = 0
+    count = 0
     for environment, where, document in _documents():
-        seen += 1
+        count += 1
         text = json.dumps(document)
         assert set(document) == {"Version", "Statement"}, where
         assert all(statement["Sid"].isalnum() for statement in document["Statement"]), where
@@ -86,7 +90,7 @@ def test_every_document_is_one_that_iam_can_read() -> None:
         assert f"hermesops-{'production' if environment == 'staging' else 'staging'}" not in text, where
         assert len(text) < 10_240, where  # the least of IAM's limits: inline policies of a role, together
 
-    assert seen > 50
+    assert count > 50
 
 
 def test_a_user_of_backups_gets_no_right_that_its_bound_withholds() -> None:
@@ -127,20 +131,22 @@ def test_roles_have_no_right_that_their_boundary_withholds(environment: str) -> 
     spec = spec_of(environment, account=run.place.account, region=run.place.region, bucket=run.place.state_bucket)
     bound = boundaries(spec)[spec.boundary]
     alias = {"kms:ResourceAliases": f"alias/hermesops-{environment}-any"}
-    asked = [
+    calls = [
         (action.replace("*", "Any"), resource.replace("*", "any"), {**alias, **_met(statement)})
-        for one in run.judged.of("iam.RolePolicy")
-        for document in documents_of(one)
+        for registered in run.judged.of("iam.RolePolicy")
+        for document in documents_of(registered)
         for statement in document["Statement"]
         for action in statement["Action"]
         for resource in statement["Resource"]
     ]
 
     assert (run.place.boundary, run.place.users_boundary) == tuple(map(spec.policy_arn, boundaries(spec)))
-    assert len(asked) > 50
-    assert [one[:2] for one in asked if not allows([bound], *one)] == []
+    assert len(calls) > 50
+    assert [row[:2] for row in calls if not allows([bound], *row)] == []
 
 
 def _met(statement: Mapping[str, Any]) -> dict[str, str]:
-    found = {key: value for keys in statement.get("Condition", {}).values() for key, value in keys.items()}
-    return {key: (value if isinstance(value, str) else value[0]).replace("*", "any") for key, value in found.items()}
+    conditions = {key: value for keys in statement.get("Condition", {}).values() for key, value in keys.items()}
+    return {
+        key: (value if isinstance(value, str) else value[0]).replace("*", "any") for key, value in conditions.items()
+    }

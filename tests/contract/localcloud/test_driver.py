@@ -119,8 +119,8 @@ async def test_the_toolbox_answers_in_the_vendors_shapes(machine: TestMachine) -
     info = (await machine.http.get("/toolbox/files/info", params={"path": "/srv/shapes/file"})).json()
     assert (info["type"], info["mode"], info["mode_bits"]) == ("file", "-rw-------", "600")
     query = {"path": "/srv/shapes", "pattern": "hello", "max_results": "1"}
-    found = (await machine.http.get("/toolbox/files/find", params=query)).json()
-    assert (len(found["matches"]), found["total"], found["truncated"]) == (1, 1, True)
+    files = (await machine.http.get("/toolbox/files/find", params=query)).json()
+    assert (len(files["matches"]), files["total"], files["truncated"]) == (1, 1, True)
     processes = (await machine.http.get("/toolbox/process/list")).json()["processes"]
     assert sum("justavps-daemon" in process["command"] for process in processes) == 1
     assert {"pid", "command", "args", "user"} <= set(processes[0])

@@ -22,9 +22,9 @@ HOST = IPv4Address("127.0.0.1")
 async def connect(url: str) -> int:
     host, _, port = url.removeprefix("https://").rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    told = await reader.read()
+    output = await reader.read()
     writer.close()
-    return int(told)
+    return int(output)
 
 
 async def test_the_service_is_started_by_a_connection_and_again_after_it_has_ended(tmp_path: Path) -> None:

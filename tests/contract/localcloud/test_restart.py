@@ -113,8 +113,8 @@ async def test_a_lost_disk_is_told_and_never_replaced_by_an_empty_one(folder: Pa
     await driver.delete(machine["id"])
     async with serving(folder, driver) as after:
         await after.becomes(machine["id"], "error")
-        (told,) = (await after.http.get("/local/status")).json()["machines"]
-    assert "disk" in told["message"]
+        (machine_state,) = (await after.http.get("/local/status")).json()["machines"]
+    assert "disk" in machine_state["message"]
     assert driver.machines == {}
 
 
@@ -123,8 +123,8 @@ async def test_a_driver_that_fails_once_is_asked_again(folder: Path, driver: Pre
     async with serving(folder, driver) as cloud:
         machine = await cloud.order()
         await cloud.becomes(machine["id"], "error")
-        (told,) = (await cloud.http.get("/local/status")).json()["machines"]
-        assert told["message"] == "no loop device is free"
+        (machine_state,) = (await cloud.http.get("/local/status")).json()["machines"]
+        assert machine_state["message"] == "no loop device is free"
         await cloud.becomes(machine["id"], "ready")
 
 

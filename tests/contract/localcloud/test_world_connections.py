@@ -30,10 +30,10 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     world = network.Network("lct", IPv4Network("198.51.100.0/24"), [8443, 8444])
     with _namespaced() as computer, _namespaced() as machine:
         _inside(machine, f"ip link add v0 type veth peer name lct-1 netns {computer.pid}")
-        _inside(machine, *(f"ip addr add {one}/24 dev v0" for one in (ADA, BOB)), "ip link set v0 up")
+        _inside(machine, *(f"ip addr add {name}/24 dev v0" for name in (ADA, BOB)), "ip link set v0 up")
         _inside(computer, f"ip addr add {HOST}/24 dev lct-1", "ip link set lct-1 up")
         rules = ["nsenter", "--net", "--target", str(computer.pid), "nft", "-f", "-"]
-        admitted = "\n".join(f'add element inet lct machines {{ "lct-1" . {one} }}' for one in (ADA, BOB))
+        admitted = "\n".join(f'add element inet lct machines {{ "lct-1" . {name} }}' for name in (ADA, BOB))
         subprocess.run(rules, input=f"{world._ruleset()}\n{admitted}\n", text=True, check=True)
         with _entered(computer, LISTENER) as listener, _entered(machine, CLIENT) as asking:
             assert listener.stdout

@@ -32,28 +32,28 @@ def _written(folder: Path, key: Path, **more: bytes) -> platform_bundle.Bundle:
 
 
 def test_the_same_parts_give_the_same_bytes_and_others_another_version(tmp_path: Path, key: Path) -> None:
-    one, two, other = (
+    first, two, other = (
         _written(tmp_path / name, key, **more) for name, more in (("1", {}), ("2", {}), ("3", {"loki": b"l"}))
     )
 
-    assert one.version == two.version != other.version
-    archive = f"hermesops-{one.version}.tar"
-    assert (one.folder / archive).read_bytes() == (two.folder / archive).read_bytes()
+    assert first.version == two.version != other.version
+    archive = f"hermesops-{first.version}.tar"
+    assert (first.folder / archive).read_bytes() == (two.folder / archive).read_bytes()
     host = {"size": "t3.large", "disk_gib": 20, "signers": [f"ssh-ed25519 {'A' * 68}"]}
-    assert HostSpec.model_validate({**host, "version": one.version}).version == one.version
+    assert HostSpec.model_validate({**host, "version": first.version}).version == first.version
 
 
 def test_it_is_checked_as_the_host_checks_it(tmp_path: Path, key: Path) -> None:
-    made = _written(tmp_path, key)
-    allowed = made.folder / "allowed"
+    bundle = _written(tmp_path, key)
+    allowed = bundle.folder / "allowed"
     allowed.write_text(f"{SIGNER} {' '.join(key.with_suffix('.pub').read_text().split()[:2])}\n")
     verify = ["ssh-keygen", "-Y", "verify", "-q", "-f", str(allowed), "-I", SIGNER, "-n", SIGNATURE_NAMESPACE, "-s"]
 
     subprocess.run(
-        [*verify, str(made.folder / "SHA256SUMS.sig")], input=(made.folder / "SHA256SUMS").read_bytes(), check=True
+        [*verify, str(bundle.folder / "SHA256SUMS.sig")], input=(bundle.folder / "SHA256SUMS").read_bytes(), check=True
     )
-    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=made.folder, check=True)
-    with tarfile.open(made.folder / f"hermesops-{made.version}.tar") as archive:
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=bundle.folder, check=True)
+    with tarfile.open(bundle.folder / f"hermesops-{bundle.version}.tar") as archive:
         assert archive.getnames() == ["control.tar", "hermes-ingest", "variables.json"]
 
 
@@ -75,9 +75,9 @@ async def test_the_environments_bundle_says_where_its_parts_are(
     )
 
     container = Container(Environment.load(), print)
-    made = await aws_platform.write_bundle(container.env, container.release_key, print, tmp_path, has_logs=False)
+    bundle = await aws_platform.write_bundle(container.env, container.release_key, print, tmp_path, has_logs=False)
 
-    with tarfile.open(made.folder / f"hermesops-{made.version}.tar") as archive:
+    with tarfile.open(bundle.folder / f"hermesops-{bundle.version}.tar") as archive:
         read = archive.extractfile("variables.json")
         assert read is not None
         variables = json.load(read)
@@ -85,9 +85,13 @@ async def test_the_environments_bundle_says_where_its_parts_are(
         held = archive.extractfile("allowed_signers")
         assert held is not None
         assert held.read() == signers.read_bytes()
-    told = {name.removeprefix("hermes_platform_control_"): value for name, value in variables.items()}
-    assert told["version"] == "0123456789abcdef"
-    assert (told["operators"], told["approvals"], told["revoked_signers"]) == ("verified", "none", "")
+    role_variables = {name.removeprefix("hermes_platform_control_"): value for name, value in variables.items()}
+    assert role_variables["version"] == "0123456789abcdef"
+    assert (role_variables["operators"], role_variables["approvals"], role_variables["revoked_signers"]) == (
+        "verified",
+        "none",
+        "",
+    )
     files = {name: value for name, value in variables.items() if value.startswith("/")}
     assert len(files) >= 5
     assert {where.removeprefix(f"{FOLDER}/bundle/") for where in files.values()} <= set(names)

@@ -22,7 +22,7 @@ def world(tmp_path: Path) -> World:
 
 def test_a_machine_takes_in_what_it_was_handed(world: World) -> None:
     answer, code = world.fetch(world.handout())
-    assert (code, {one["sha256"] for one in answer["missing"]}) == (
+    assert (code, {file["sha256"] for file in answer["missing"]}) == (
         node.ExitCode.UNFINISHED,
         {blob.sha256 for blob in world.lock.blobs(PYTHON)},
     )
@@ -35,14 +35,14 @@ def test_a_damaged_file_is_asked_for_again(world: World) -> None:
     world.fetch(world.handout())
     world.upload(world.lock, damaged="uv")
     answer, code = world.fetch(world.handout())
-    assert (code, [one["name"] for one in answer["missing"]]) == (node.ExitCode.UNFINISHED, ["uv"])
+    assert (code, [file["name"] for file in answer["missing"]]) == (node.ExitCode.UNFINISHED, ["uv"])
 
 
 def test_only_what_it_lacks_is_asked_for(world: World) -> None:
     world.fetch(world.handout())
     world.upload(world.lock)
     older = world.build("0.18.2")
-    lacking = {one["sha256"] for one in world.fetch(world.handout(older))[0]["missing"]}
+    lacking = {file["sha256"] for file in world.fetch(world.handout(older))[0]["missing"]}
     both = {blob.sha256 for blob in older.blobs(PYTHON)} & {blob.sha256 for blob in world.lock.blobs(PYTHON)}
     assert both
     assert lacking == {blob.sha256 for blob in older.blobs(PYTHON)} - both

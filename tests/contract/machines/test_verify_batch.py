@@ -54,8 +54,8 @@ def test_commands_of_a_batch_run_side_by_side() -> None:
 
 def test_the_observer_says_nothing_of_a_machine_that_is_not_ours() -> None:
     answer = json.loads(shell(observer_command()).stdout)
-    seen = Observations.parse(answer)
-    assert (seen.identity, seen.key_digest, seen.has_model_key) == (None, "", False)
+    observations = Observations.parse(answer)
+    assert (observations.identity, observations.key_digest, observations.has_model_key) == (None, "", False)
 
 
 class Here:

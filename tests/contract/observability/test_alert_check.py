@@ -20,11 +20,11 @@ DASHBOARD = ROLE / "files/dashboards/fleet.json"
 
 @pytest.fixture(scope="module")
 def checker() -> Checker:
-    found, routed = prometheus.programs(), alertmanager.programs()
-    require(found and routed, "Prometheus and Alertmanager: apt-get install prometheus prometheus-alertmanager")
-    assert found
+    path, routed = prometheus.programs(), alertmanager.programs()
+    require(path and routed, "Prometheus and Alertmanager: apt-get install prometheus prometheus-alertmanager")
+    assert path
     assert routed
-    return Checker(_Any(), _no_problem, {"promtool": found / "promtool", "amtool": routed / "amtool"})
+    return Checker(_Any(), _no_problem, {"promtool": path / "promtool", "amtool": routed / "amtool"})
 
 
 class _Any(set[str]):
@@ -75,10 +75,13 @@ def test_a_wrong_file_is_told_with_its_line(
     source: Path, before: str, after: str, what: str, checker: Checker, tmp_path: Path
 ) -> None:
     path, line = changed(tmp_path, source, before, after)
-    others = [one for one in shipped(ROLE, tmp_path / "none") if one != source]
-    found = [one for one in checker.check([path, *others]).problems if one.file == str(path)]
-    assert any(what in one.message for one in found), found
-    assert any(abs(one.line - line) <= 16 and one.line for one in found), (line, found)  # that of the rule it is in
+    others = [file for file in shipped(ROLE, tmp_path / "none") if file != source]
+    problems = [problem for problem in checker.check([path, *others]).problems if problem.file == str(path)]
+    assert any(what in problem.message for problem in problems), problems
+    assert any(abs(problem.line - line) <= 16 and problem.line for problem in problems), (
+        line,
+        problems,
+    )  # that of the rule it is in
 
 
 @pytest.mark.parametrize(
@@ -93,23 +96,23 @@ def test_a_wrong_file_is_told_with_its_line(
 )
 def test_wrong_routes_are_told(before: str, after: str, what: str, checker: Checker, tmp_path: Path) -> None:
     path, _ = changed(tmp_path, ROUTES, before, after)
-    found = checker.check([path]).problems
-    assert any(what in one.message for one in found), found
-    assert {one.file for one in found} == {str(path)}
+    problems = checker.check([path]).problems
+    assert any(what in problem.message for problem in problems), problems
+    assert {problem.file for problem in problems} == {str(path)}
 
 
 def test_a_finished_configuration_is_told_with_its_line(checker: Checker, tmp_path: Path) -> None:
     path = tmp_path / "alertmanager.yml"
     path.write_text("route:\n  receiver: a\n  group_wait: soon\nreceivers:\n  - name: a\n")
-    (found,) = checker.check([path]).problems
-    assert "soon" in found.message
+    (problem,) = checker.check([path]).problems
+    assert "soon" in problem.message
 
 
 def test_a_field_that_alertmanager_does_not_know_is_told_with_its_line(checker: Checker, tmp_path: Path) -> None:
     path = tmp_path / "alertmanager.yml"
     path.write_text("route:\n  receiver: a\n  group_weight: 5s\nreceivers:\n  - name: a\n")
-    (found,) = checker.check([path]).problems
-    assert (found.line, "group_weight" in found.message) == (3, True)
+    (problem,) = checker.check([path]).problems
+    assert (problem.line, "group_weight" in problem.message) == (3, True)
 
 
 def test_a_wrong_runbook_is_told_with_its_line(tmp_path: Path) -> None:
@@ -119,8 +122,8 @@ def test_a_wrong_runbook_is_told_with_its_line(tmp_path: Path) -> None:
     def problem_of(read: Path) -> str:
         return f"{read}:7: a tag begins with something else"
 
-    (found,) = Checker((), problem_of, {}).check([path]).problems
-    assert (found.line, found.message) == (7, "a tag begins with something else")
+    (problem,) = Checker((), problem_of, {}).check([path]).problems
+    assert (problem.line, problem.message) == (7, "a tag begins with something else")
 
 
 def test_what_is_not_installed_is_named(tmp_path: Path) -> None:
@@ -141,5 +144,5 @@ def test_rules_are_checked_against_what_is_shipped_and_a_broken_runbook_is_named
     roles, runbooks = assets.folder("roles"), assets.folder("runbooks")
     (broken := tmp_path / "broken.md").write_text("# T\n\n<!-- step one: perhaps -->\n")
     checked = check([RULES, broken], roles, runbooks)
-    assert {one.file for one in checked.problems} == {str(broken)}
+    assert {problem.file for problem in checked.problems} == {str(broken)}
     assert check([], roles, runbooks).files == tuple(shipped(ROLE, runbooks))

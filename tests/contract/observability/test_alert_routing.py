@@ -43,12 +43,12 @@ class Alertmanager:
         now = datetime.now(UTC)
         body = [
             {
-                "labels": dict(one),
+                "labels": dict(alert),
                 "annotations": {"summary": "s", "figure": "f", "runbook_url": "https://x/gateway-down.md"},
                 "startsAt": (now - timedelta(minutes=1)).isoformat(),
-                "endsAt": (now + timedelta(minutes=30) if one in alerts else now).isoformat(),
+                "endsAt": (now + timedelta(minutes=30) if alert in alerts else now).isoformat(),
             }
-            for one in (*alerts, *over)
+            for alert in (*alerts, *over)
         ]
         self.client.post(f"{self.url}/alertmanager/api/v2/alerts", json=body).raise_for_status()
 
@@ -59,7 +59,7 @@ class Alertmanager:
             .raise_for_status()
             .json()
         )
-        return {(one["labels"]["alertname"], one["labels"].get("instance_id", "")) for one in answer}
+        return {(alert["labels"]["alertname"], alert["labels"].get("instance_id", "")) for alert in answer}
 
 
 @contextmanager
@@ -83,9 +83,11 @@ def running(folder: Path, scale: float) -> Iterator[Alertmanager]:
 def labels_of(name: str, scope: str = "", severity: str = "", /, **more: str) -> Labels:
     """Labels as the rule gives them, and such as its series have."""
     rule = next(
-        one
-        for one in promtool.all_rules()
-        if one.name == name and scope in {"", one.labels["scope"]} and severity in {"", one.severity}
+        alert_rule
+        for alert_rule in promtool.all_rules()
+        if alert_rule.name == name
+        and scope in {"", alert_rule.labels["scope"]}
+        and severity in {"", alert_rule.severity}
     )
     own = {"instance_id": "ada", "cell": "cell-1"} if rule.labels["scope"] == "instance" else {}
     return {"alertname": name, **rule.labels, **own, **more}
@@ -289,12 +291,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alertmanager]:
 
 @pytest.mark.parametrize("cause", INHIBITED)
 def test_one_cause_makes_one_alert(cause: str, server: Alertmanager) -> None:
-    alerts, told = INHIBITED[cause]
+    alerts, pairs = INHIBITED[cause]
     server.push(*alerts)
     try:
-        _until(lambda: server.told() == told)  # Alertmanager inhibits some moments after it has taken an alert
+        _until(lambda: server.told() == pairs)  # Alertmanager inhibits some moments after it has taken an alert
         waiting.pause_blocking(0.1)
-        assert server.told() == told, "it inhibits more than that"
+        assert server.told() == pairs, "it inhibits more than that"
     finally:
         server.push(over=alerts)
         _until(lambda: not server.told())
@@ -324,7 +326,7 @@ def test_what_comes_and_goes_pages_twice_an_hour_at_most(tmp_path: Path) -> None
                 over=[alerts[period] for period in periods_min if period not in down],
             )
             waiting.pause_blocking(minute_s / 2)
-        paged = [labels["instance_id"] for one in server.receiver.messages for labels in one.firing]
+        paged = [labels["instance_id"] for notification in server.receiver.messages for labels in notification.firing]
     assert {paged.count(f"every-{period}") for period in periods_min} <= set(range(1, 2 * hours + 1)), paged
 
 
@@ -339,8 +341,8 @@ def test_pages_and_tickets_go_their_ways(tmp_path: Path) -> None:
             {"alertname": "FromElsewhere"},
         )
         _until(lambda: len(server.receiver.alerts("/hook")) >= 5)
-        told = [one for one in server.receiver.messages if one.path == "/hook"]
-        messages = [sorted({one["alertname"] for one in each.firing}) for each in told]
+        notifications = [notification for notification in server.receiver.messages if notification.path == "/hook"]
+        messages = [sorted({alert["alertname"] for alert in each.firing}) for each in notifications]
         _until(lambda: len(server.receiver.alerts("/watchdog")) >= 3)
     assert sorted(messages) == [["BackupOverdue"], ["BreakGlassOpen"], ["FromElsewhere"], ["GatewayDown"]]
     assert set(server.receiver.alerts("/watchdog")) == {"Watchdog"}
@@ -369,7 +371,7 @@ def test_a_silent_machine_is_one_page_in_time(tmp_path: Path) -> None:
             took_s = (server.receiver.messages[-1].at - silent_at) / scale
             waiting.pause_blocking(60 * scale)
     assert died
-    (message,) = [one for one in server.receiver.messages if one.path == "/hook"]
+    (message,) = [notification for notification in server.receiver.messages if notification.path == "/hook"]
     (alert,) = message.body["alerts"]
     assert alert["labels"] == {**labels_of("HeartbeatMissed"), "instance_id": "ada", "cell": "cell-1"}
     assert alert["annotations"]["runbook_url"] == "https://example.com/runbooks/heartbeat-missed.md"
@@ -384,9 +386,9 @@ def _metrics(heard: Mapping[str, float | None]) -> str:
         labels = f'instance_id="{name}",cell="cell-1"'
         lines.append(f"hermesops_instance_expected{{{labels}}} 1")
         machine = f'{{{labels},machine="m-{name}"}}'
-        told = f'{{{labels},machine="m-{name}",origin="platform"}}'
+        text = f'{{{labels},machine="m-{name}",origin="platform"}}'
         lines += [
-            f"hermes_platform_heartbeat_timestamp_seconds{told} {last or time.time():.3f}",
+            f"hermes_platform_heartbeat_timestamp_seconds{text} {last or time.time():.3f}",
             f"hermes_agent_up{machine} 1",
             f"hermes_gateway_up{machine} 1",
         ]

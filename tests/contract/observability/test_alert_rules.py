@@ -51,11 +51,11 @@ def _with_turns() -> Iterator[Any]:
 @pytest.mark.parametrize("alert", _with_turns())
 def test_an_alert_does_what_its_cases_say(alert: str, program: Path, tmp_path: Path) -> None:
     name, _, _ = alert.partition(" ")
-    found = [
+    names = [
         promtool.run(program, tmp_path, name, [case for case in CASES[alert] if case.evaluated_s == each])
         for each in sorted({case.evaluated_s for case in CASES[alert]})
     ]
-    assert not any(found), "\n".join(found)
+    assert not any(names), "\n".join(names)
 
 
 def test_no_rule_cannot_be_evaluated_over_bad_series(program: Path, tmp_path: Path) -> None:
@@ -140,11 +140,11 @@ async def test_prometheus_says_which_alerts_only_go_on_firing(program: Path, tmp
         metrics = Metrics(MonitoringClient(url))
 
         async def over() -> bool | Pending[bool]:
-            found = {dict(labels)["alertname"]: holds for labels, holds in (await metrics.alerts()).items()}
-            seen.append(found)
-            return found == {"Over": False, "Holds": True} or Pending(str(found))
+            holds_by_alert = {dict(labels)["alertname"]: holds for labels, holds in (await metrics.alerts()).items()}
+            documents.append(holds_by_alert)
+            return holds_by_alert == {"Over": False, "Holds": True} or Pending(str(holds_by_alert))
 
-        seen = list[dict[str, bool]]()
+        documents = list[dict[str, bool]]()
         await until(over, what="one alert to be over", timeout_s=30, every_s=0.2)
-    assert all(found["Holds"] for found in seen if found)
-    assert {"Over": True, "Holds": True} in seen
+    assert all(holds_by_alert["Holds"] for holds_by_alert in documents if holds_by_alert)
+    assert {"Over": True, "Holds": True} in documents

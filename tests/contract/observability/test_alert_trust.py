@@ -78,9 +78,9 @@ def test_no_rule_reads_whatever_there_is() -> None:
         for pattern in re.findall(r'__name__\s*=~\s*"([^"]*)"', expression):
             assert re.fullmatch(r"[a-z_|()]+", pattern), name
     (pattern,) = [
-        found
+        result
         for _, name, expression in expressions()
-        for found in re.findall(r'__name__=~"hermes_\(([^)]*)\)"', expression)
+        for result in re.findall(r'__name__=~"hermes_\(([^)]*)\)"', expression)
         if name == "hermesops:instance_metrics:sum"
     ]
     known = {*exposition._COUNTERS, *exposition._GAUGES}

@@ -60,32 +60,36 @@ async def test_an_operator_sees_acknowledges_and_silences_alerts(registry: Regis
     fire(url, "GatewayDown", severity="page", instance_id=bob.id, cell="other")
     fire(url, "BackupOverdue", severity="ticket", instance_id=ada.id)
     fire(url, "Watchdog", severity="none")
-    found = await alerts.list()
-    assert [(one.alert.name, one.user) for one in found] == [
+    open_alerts = await alerts.list()
+    assert [(open_alert.alert.name, open_alert.user) for open_alert in open_alerts] == [
         ("GatewayDown", "ada"),
         ("GatewayDown", "bob"),
         ("BackupOverdue", "ada"),
     ]
-    assert found[0].next == Hint(("runbook", "run", "machine-gone", "--instance", "ada"))
-    assert [one.alert.name for one in await alerts.list(instance=bob)] == ["GatewayDown"]
-    assert [one.alert.name for one in await alerts.list(severities=[Severity.NONE])] == ["Watchdog"]
+    assert open_alerts[0].next == Hint(("runbook", "run", "machine-gone", "--instance", "ada"))
+    assert [open_alert.alert.name for open_alert in await alerts.list(instance=bob)] == ["GatewayDown"]
+    assert [open_alert.alert.name for open_alert in await alerts.list(severities=[Severity.NONE])] == ["Watchdog"]
 
-    made = await alerts.acknowledge("GatewayDown", bob, length=HOUR, reason="i am at it")
-    assert [(one.alert.name, one.user) for one in await alerts.list()] == [
+    silence = await alerts.acknowledge("GatewayDown", bob, length=HOUR, reason="i am at it")
+    assert [(open_alert.alert.name, open_alert.user) for open_alert in await alerts.list()] == [
         ("GatewayDown", "ada"),
         ("GatewayDown", "bob"),
         ("BackupOverdue", "ada"),
     ]
-    assert [one.acknowledged and one.acknowledged.id for one in await alerts.list()] == [None, made.id, None]
+    assert [open_alert.acknowledged and open_alert.acknowledged.id for open_alert in await alerts.list()] == [
+        None,
+        silence.id,
+        None,
+    ]
     (kept,) = await alerts.silences()
-    assert (kept.id, kept.who, kept.comment) == (made.id, registry.actor, "acknowledged: i am at it")
+    assert (kept.id, kept.who, kept.comment) == (silence.id, registry.actor, "acknowledged: i am at it")
     assert kept.is_acknowledgement
     noted = registry.audit.list(subject=f"instance/{bob.id}", limit=1)[0]
-    assert (noted.action, noted.why, noted.after["silence"]) == ("alert_acknowledged", "i am at it", made.id)
+    assert (noted.action, noted.why, noted.after["silence"]) == ("alert_acknowledged", "i am at it", silence.id)
 
     everything = await alerts.list(everything=True)
-    assert [one.alert.name for one in everything if one.alert.silenced_by] == ["GatewayDown"]
-    await alerts.lift(made.id[:6], reason="done")
+    assert [open_alert.alert.name for open_alert in everything if open_alert.alert.silenced_by] == ["GatewayDown"]
+    await alerts.lift(silence.id[:6], reason="done")
     assert registry.audit.list(limit=1)[0].action == "silence_lifted"
     assert await alerts.silences() == ()
     assert len(await alerts.list()) == 3
@@ -98,10 +102,10 @@ async def test_an_inhibited_alert_is_listed_with_all_and_where_somebody_asks_for
     alerts = alerts_of(registry, url)
     fire(url, "CellLost", severity="page", cell=ada.cell)
     fire(url, "GatewayDown", severity="page", instance_id=ada.id, cell=ada.cell)
-    assert [one.alert.name for one in await alerts.list()] == ["CellLost"]
-    found = {one.alert.name: one.alert for one in await alerts.list(everything=True)}
-    assert found["GatewayDown"].inhibited_by
-    assert [one.alert.name for one in await alerts.list(instance=ada)] == ["GatewayDown"]
+    assert [open_alert.alert.name for open_alert in await alerts.list()] == ["CellLost"]
+    alerts_by_name = {open_alert.alert.name: open_alert.alert for open_alert in await alerts.list(everything=True)}
+    assert alerts_by_name["GatewayDown"].inhibited_by
+    assert [open_alert.alert.name for open_alert in await alerts.list(instance=ada)] == ["GatewayDown"]
 
 
 async def test_an_alert_about_many_names_those_that_it_stands_for(registry: Registry, url: str) -> None:
@@ -110,11 +114,11 @@ async def test_an_alert_about_many_names_those_that_it_stands_for(registry: Regi
     [alone] = await alerts.list()
     assert (alone.stands_for, alone.next) == ((), Hint(("runbook", "run", "machine-gone", "--instance", "USER")))
     for user in ("bob", "ada"):
-        one = placed(registry, user)
-        fire(url, "GatewayDown", severity="page", scope="instance", instance_id=one.id, cell=one.cell)
-    [found] = await alerts.list()
-    assert (found.user, found.stands_for) == ("", ("ada", "bob"))
-    assert found.next == Hint(("runbook", "run", "machine-gone", "--instance", "ada"))
+        instance = placed(registry, user)
+        fire(url, "GatewayDown", severity="page", scope="instance", instance_id=instance.id, cell=instance.cell)
+    [open_alert] = await alerts.list()
+    assert (open_alert.user, open_alert.stands_for) == ("", ("ada", "bob"))
+    assert open_alert.next == Hint(("runbook", "run", "machine-gone", "--instance", "ada"))
 
 
 async def test_a_silence_by_labels_of_names_that_exist(registry: Registry, url: str) -> None:
@@ -133,11 +137,15 @@ async def test_a_silence_by_labels_of_names_that_exist(registry: Registry, url: 
                 await before.silence(where, None, length=HOUR, reason="why")
         with pytest.raises(RefusedError, match="a silence without conditions"):
             await before.silence("", None, length=HOUR, reason="why")
-        assert {one.path for one in rules.asked} == {"/prometheus/api/v1/rules"}
+        assert {request.path for request in rules.asked} == {"/prometheus/api/v1/rules"}
     alerts = alerts_of(registry, url)
-    made = await alerts.silence(f"cell={ada.cell},severity=page", ada, length=HOUR, reason="maintenance")
+    silence = await alerts.silence(f"cell={ada.cell},severity=page", ada, length=HOUR, reason="maintenance")
     assert await alerts.list() == ()
-    assert [str(one) for one in made.matchers] == [f"cell={ada.cell}", "severity=page", f"instance_id={ada.id}"]
+    assert [str(matcher) for matcher in silence.matchers] == [
+        f"cell={ada.cell}",
+        "severity=page",
+        f"instance_id={ada.id}",
+    ]
     assert registry.audit.list(limit=1)[0].action == "alert_silenced"
     with pytest.raises(UsageError, match="name different users"):
         await alerts.silence("user=ada", placed(registry, "bob"), length=HOUR, reason="why")
@@ -156,6 +164,6 @@ async def test_several_values_are_a_regular_expression_that_takes_these_alone(re
     )
     manager = Alertmanager(MonitoringClient(url))
     await manager.silence(wanted)
-    assert {one.cell for one in await manager.alerts()} == {"a.b.c", "axb"}
+    assert {alert.cell for alert in await manager.alerts()} == {"a.b.c", "axb"}
     with pytest.raises(WrongQuestionError, match="status 4"):
         await manager.silence(replace(wanted, matchers=()))

@@ -29,10 +29,10 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
 @pytest.fixture(scope="module")
 def programs() -> Path:
-    found = prometheus.programs()
-    require(found, "Prometheus: apt-get install prometheus, or apt-get download")
-    assert found is not None
-    return found
+    path = prometheus.programs()
+    require(path, "Prometheus: apt-get install prometheus, or apt-get download")
+    assert path is not None
+    return path
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_every_panel_shows_something(name: str, url: str) -> None:
 def test_every_query_finds_what_our_rules_record(programs: Path, tmp_path: Path) -> None:
     """From raw series alone: a series that a rule records under other labels would be found by the test above."""
     queries = [dashboards.filled(query.expression, VALUES) for name in NAMES for query in loaded(name).queries()]
-    found = promtool.without_answer(
+    unanswered = promtool.without_answer(
         programs / "promtool", tmp_path, fleet_past.raw(minutes=45), queries, at_s=44 * 60, every_s=60
     )
-    assert found == []
+    assert unanswered == []

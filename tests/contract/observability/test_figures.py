@@ -67,8 +67,8 @@ async def _top(registry: Registry, url: str, by: Figure, limit: int = 10, where:
 
 async def test_the_highest_comes_first_with_its_other_figures(registry: Registry, url: str) -> None:
     top = await _top(registry, url, Figure.MEMORY)
-    assert [one.instance.user for one in top.instances] == ["bob", "ada"]
-    bob, ada = (one.figures for one in top.instances)
+    assert [row.instance.user for row in top.instances] == ["bob", "ada"]
+    bob, ada = (row.figures for row in top.instances)
     assert bob == {Figure.MEMORY: 300e6, Figure.ERRORS: pytest.approx(20, abs=0.5)}
     assert ada == {
         Figure.MEMORY: 100e6,
@@ -80,11 +80,11 @@ async def test_the_highest_comes_first_with_its_other_figures(registry: Registry
 
 
 async def test_another_order_fewer_instances_and_only_some(registry: Registry, url: str) -> None:
-    assert [one.instance.user for one in (await _top(registry, url, Figure.DISK)).instances] == ["ada"]
+    assert [row.instance.user for row in (await _top(registry, url, Figure.DISK)).instances] == ["ada"]
     assert (await _top(registry, url, Figure.DISK)).without == ("bob", "eve")
-    assert [one.instance.user for one in (await _top(registry, url, Figure.MEMORY, limit=1)).instances] == ["bob"]
+    assert [row.instance.user for row in (await _top(registry, url, Figure.MEMORY, limit=1)).instances] == ["bob"]
     only = await _top(registry, url, Figure.MEMORY, where="user=ada,user=eve")
-    assert ([one.instance.user for one in only.instances], only.without) == (["ada"], ("eve",))
+    assert ([row.instance.user for row in only.instances], only.without) == (["ada"], ("eve",))
 
 
 async def test_every_expression_is_taken_and_one_that_is_wrong_is_not(registry: Registry, url: str) -> None:
@@ -93,7 +93,7 @@ async def test_every_expression_is_taken_and_one_that_is_wrong_is_not(registry: 
     for figure in Figure:
         await metrics.instant(figures.now(figure))
         series = await metrics.range(figures.trend(figure, ada), begin=now - timedelta(hours=1), end=now, step_s=60)
-        assert all(set(one.labels) == {"instance_id"} for one in series)
+        assert all(set(labelled.labels) == {"instance_id"} for labelled in series)
     (memory,) = await metrics.range(
         figures.trend(Figure.MEMORY, ada), begin=now - timedelta(minutes=30), end=now, step_s=60
     )

@@ -49,13 +49,13 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     own = authority.serve(["127.0.0.1"], life=HOUR)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
-        made = Served(authority, f"https://127.0.0.1:{listener.getsockname()[1]}")
+        provisioned_agents = Served(authority, f"https://127.0.0.1:{listener.getsockname()[1]}")
 
         async def context() -> ssl.SSLContext:
             return context_of(own.pem, own.key, authority.certificate)
 
-        server = asyncio.create_task(MutualTlsServer(made.answer, context).serve(listener))
-        yield made
+        server = asyncio.create_task(MutualTlsServer(provisioned_agents.answer, context).serve(listener))
+        yield provisioned_agents
         server.cancel()
         await asyncio.gather(server, return_exceptions=True)
 

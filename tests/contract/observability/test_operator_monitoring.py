@@ -57,16 +57,16 @@ async def test_an_alert_holds_rollouts_until_it_is_silenced_and_again_when_that_
     manager = Alertmanager(client)
 
     async def holding() -> list[str]:
-        return [one.name for one in (await RolloutAlerts(client, lambda: datetime.now(UTC)).check()).open]
+        return [alert.name for alert in (await RolloutAlerts(client, lambda: datetime.now(UTC)).check()).open]
 
     assert "FleetGap" in await holding()
     now = datetime.now(UTC)
-    seen = Silence("", "active", (Matcher("alertname", "FleetGap"),), now, now + HOUR, "ada", "acknowledged: at it")
-    own = await manager.silence(seen)
+    silence = Silence("", "active", (Matcher("alertname", "FleetGap"),), now, now + HOUR, "ada", "acknowledged: at it")
+    own = await manager.silence(silence)
     assert "FleetGap" in await holding()
-    assert "FleetGap" not in [one.name for one in await manager.alerts()]
+    assert "FleetGap" not in [alert.name for alert in await manager.alerts()]
     await manager.lift(own.id)
-    known = await manager.silence(Silence("", "", seen.matchers, now, now + HOUR, "ada", "it is known"))
+    known = await manager.silence(Silence("", "", silence.matchers, now, now + HOUR, "ada", "it is known"))
     assert "FleetGap" not in await holding()
     await manager.lift(known.id)
     assert "FleetGap" in await holding()
@@ -79,8 +79,8 @@ async def test_the_rules_that_are_there_have_names(host: PlatformHost) -> None:
 async def test_figures_of_now_and_of_the_last_hour(host: PlatformHost) -> None:
     metrics = Metrics(client_of(host))
     await metrics.instant("vector(7)")
-    (found,) = await metrics.instant("vector(7)", at=datetime.now(UTC))
-    assert (found.labels, found.value) == ({}, 7)
+    (sample,) = await metrics.instant("vector(7)", at=datetime.now(UTC))
+    assert (sample.labels, sample.value) == ({}, 7)
     many = "|".join(f"i-{number:036}" for number in range(1000))
     assert await metrics.instant(f'up{{instance_id=~"{many}"}}') == (), "more than an address holds"
     with pytest.raises(WrongQuestionError, match="parse error"):
@@ -112,8 +112,8 @@ async def test_lines_of_one_machine_and_of_no_other(host: PlatformHost) -> None:
     reads = Loki(client_of(host))
 
     async def texts(**wanted: object) -> list[str]:
-        found = await reads.lines(ada.names.instance_id, begin=begin, end=now + HOUR, **wanted)  # type: ignore[union-attr,arg-type]  # asserted above
-        return [one.text for one in found.lines]
+        log_lines = await reads.lines(ada.names.instance_id, begin=begin, end=now + HOUR, **wanted)  # type: ignore[union-attr,arg-type]  # asserted above
+        return [log_line.text for log_line in log_lines.lines]
 
     assert await texts(unit=UNIT) == [f"ERROR ada.{number} \x1b[2J" for number in (0, 1, 2)]
     assert await texts(unit=UNIT, most=2) == [f"ERROR ada.{number} \x1b[2J" for number in (1, 2)]

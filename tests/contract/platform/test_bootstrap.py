@@ -36,8 +36,8 @@ ACCOUNTS: dict[str, Account] = {}
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[MotoAccount]:
-    with aws_account() as made:
-        yield made
+    with aws_account() as moto_account:
+        yield moto_account
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def bootstrap(spec: BootstrapSpec, *, undo: bool = False) -> Bootstrap:
 
 
 async def run(spec: BootstrapSpec, *, undo: bool = False) -> tuple[Step, ...]:
-    made = bootstrap(spec, undo=undo)
-    return await made.run((await made.preview()).steps)
+    bootstrapped = bootstrap(spec, undo=undo)
+    return await bootstrapped.run((await bootstrapped.preview()).steps)
 
 
 async def is_ready(spec: BootstrapSpec) -> bool:
@@ -74,11 +74,11 @@ def around_requests(
 
 
 def denied(operation: str) -> ClientError:
-    said: Any = {
+    error: Any = {
         "Error": {"Code": "AccessDenied", "Message": f"not authorized to perform: {operation}"},
         "ResponseMetadata": {"HTTPStatusCode": 403},
     }
-    return ClientError(said, operation)
+    return ClientError(error, operation)
 
 
 async def test_an_empty_account_gets_what_the_settings_say(aws: MotoAccount) -> None:
@@ -97,11 +97,11 @@ async def test_an_empty_account_gets_what_the_settings_say(aws: MotoAccount) -> 
     assert set(s3.get_public_access_block(Bucket=spec.bucket)["PublicAccessBlockConfiguration"].values()) == {True}
     assert json.loads(s3.get_bucket_policy(Bucket=spec.bucket)["Policy"]) == documents.bucket_policy(spec)
     tags = s3.get_bucket_tagging(Bucket=spec.bucket)["TagSet"]
-    assert {one["Key"]: one["Value"] for one in tags} == spec.tags
+    assert {tag["Key"]: tag["Value"] for tag in tags} == spec.tags
     for role in PipelineRole:
-        made = iam.get_role(RoleName=spec.role(role))["Role"]
-        assert made["AssumeRolePolicyDocument"] == documents.trust(spec, role)
-        assert made["Arn"] == spec.role_arn(role)
+        role_document = iam.get_role(RoleName=spec.role(role))["Role"]
+        assert role_document["AssumeRolePolicyDocument"] == documents.trust(spec, role)
+        assert role_document["Arn"] == spec.role_arn(role)
         (name,) = iam.list_role_policies(RoleName=spec.role(role))["PolicyNames"]
         document = iam.get_role_policy(RoleName=spec.role(role), PolicyName=name)["PolicyDocument"]
         assert document == documents.permissions(spec, role, key["Arn"])
@@ -128,7 +128,7 @@ async def test_killed_after_each_change_it_goes_on_and_makes_nothing_twice(
             await run(spec)
 
     assert runs == _STEPS + 1
-    assert sorted(one for one in changes if one.startswith("Create")) == [
+    assert sorted(change for change in changes if change.startswith("Create")) == [
         *("CreateAlias", "CreateBucket", "CreateKey", "CreateOpenIDConnectProvider"),
         *("CreatePolicy", "CreatePolicy", "CreateRole", "CreateRole"),
     ]
@@ -233,13 +233,13 @@ async def test_two_at_once_end_in_one_state(aws: MotoAccount) -> None:
     spec = spec_of()
     ended = await asyncio.gather(run(spec), run(spec), return_exceptions=True)
 
-    assert all(isinstance(one, tuple | HermesError) for one in ended), ended
+    assert all(isinstance(ending, tuple | HermesError) for ending in ended), ended
     await run(spec)
-    seen = await bootstrap(spec).preview()
-    assert seen.steps == ()
+    preview = await bootstrap(spec).preview()
+    assert preview.steps == ()
     keys = aws.client("kms").list_keys()["Keys"]
-    assert len(seen.notes) == len(keys) - 1
-    assert all("is not used: delete it by hand" in note for note in seen.notes)
+    assert len(preview.notes) == len(keys) - 1
+    assert all("is not used: delete it by hand" in note for note in preview.notes)
 
 
 @pytest.mark.turns(5)
@@ -280,7 +280,7 @@ async def test_what_somebody_changed_is_mended_and_the_rest_of_it_stays(aws: Mot
     ] or done == [Action.RESTORE_KEY, Action.ROTATE_KEY, *done[2:]]
     assert await is_ready(spec)
     assert own in json.loads(s3.get_bucket_policy(Bucket=spec.bucket)["Policy"])["Statement"]
-    tags = {one["Key"]: one["Value"] for one in s3.get_bucket_tagging(Bucket=spec.bucket)["TagSet"]}
+    tags = {ending["Key"]: ending["Value"] for ending in s3.get_bucket_tagging(Bucket=spec.bucket)["TagSet"]}
     assert tags == {**spec.tags, "team": "sre"}
 
 
@@ -296,8 +296,8 @@ async def test_a_bucket_of_that_name_in_another_account_stops_it_before_anything
 
     def forbid(operation: str, send: Callable[[], Any]) -> Any:  # noqa: ANN401 - as above
         if operation == "HeadBucket":
-            said: Any = {"Error": {"Code": "403"}, "ResponseMetadata": {"HTTPStatusCode": 403, "HTTPHeaders": {}}}
-            raise ClientError(said, operation)
+            error: Any = {"Error": {"Code": "403"}, "ResponseMetadata": {"HTTPStatusCode": 403, "HTTPHeaders": {}}}
+            raise ClientError(error, operation)
         return send()
 
     around_requests(monkeypatch, forbid, reading=True)
@@ -398,11 +398,11 @@ BAD: tuple[tuple[str, dict[str, str], str], ...] = (
 
 async def test_bad_input_is_named_and_nothing_touched(aws: MotoAccount, command: Command) -> None:
     unlike = list[str]()
-    for words, variables, said in BAD:
+    for words, variables, output in BAD:
         _, environment, *options = words.split()
         bootstraps = ("--env", environment, "platform", "bootstrap", *options, "--yes")
         ran = await command.with_variables(**variables).run(*bootstraps)
-        if (ran.exit_code, ran.stdout) != (2, "") or said not in ran.stderr:
+        if (ran.exit_code, ran.stdout) != (2, "") or output not in ran.stderr:
             unlike.append(f"{variables} {ran}")
     assert not unlike, "\n".join(unlike)
     assert aws.client("s3").list_buckets()["Buckets"] == []
@@ -415,7 +415,7 @@ async def test_env_check_tells_what_of_the_account_is_missing(
     env = Environment.load("production", {"HOME": "/nonexistent", "HERMESOPS_HOME": str(command.home)})
 
     async def seen() -> dict[str, tuple[Verdict, str]]:
-        return {one.name: (one.verdict, one.seen) for one in await check_all(account_checks(env))}
+        return {check.name: (check.verdict, check.seen) for check in await check_all(account_checks(env))}
 
     before = await seen()
     assert before["platform.account"] == (Verdict.OK, f"arn:aws:sts::{ACCOUNT}:user/moto in {REGION}")

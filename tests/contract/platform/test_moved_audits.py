@@ -238,8 +238,8 @@ def test_a_copy_from_before_a_rebuilt_registry_is_no_break(tmp_path: Path) -> No
     copy.replace(kept)
     assert place.file
     place.file.unlink()
-    for one in place.copies.list():
-        one.file.unlink()
+    for listed_copy in place.copies.list():
+        listed_copy.file.unlink()
     rebuilt = place.open_anew("the registry was lost", above=1000)
     rebuilt.audit.append("command_run", "instance/2", why="t")
     report = rebuilt.audit.check()

@@ -96,8 +96,10 @@ class Served:
 
     def introduced(self, name: str) -> tuple[Credential, bytes]:
         """What a process of hermesops of that name authenticates with, and its key."""
-        made = self.authority.introduce(CallerName("local", name), life=LIFE)
-        return Credential(made.pem, self.authority.certificate, self.url, "", 0, 0, ()), made.key.encode()
+        owned_certificate = self.authority.introduce(CallerName("local", name), life=LIFE)
+        return Credential(
+            owned_certificate.pem, self.authority.certificate, self.url, "", 0, 0, ()
+        ), owned_certificate.key.encode()
 
     async def ask(
         self, who: Credential, path: str = "/v1/standing", body: bytes | None = None, key: bytes = b""
@@ -226,13 +228,13 @@ async def test_nobody_without_a_certificate_of_ours_gets_an_answer(served: Serve
     context = ssl.create_default_context(cadata=served.authority.certificate)
     port = int(served.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection(HOST, port, ssl=context)
-    told = b""
+    output = b""
     with capture_logs() as logs:
         writer.write(b"GET /v1/standing HTTP/1.1\r\nHost: x\r\n\r\n")
         with suppress(OSError):  # an alert, or the end, as the system has it
-            told = await reader.read()
+            output = await reader.read()
         line = await first(logs)
-    assert told == b""
+    assert output == b""
     assert line["event"] == "handshake_refused"
     assert line["why"] == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
     writer.close()
@@ -479,7 +481,7 @@ async def test_a_machine_is_handed_its_order_and_reports_what_became_of_it(serve
     report = Report(SshHost(HOST_KEY), SshReport(order.id, "open", address="10.0.0.7")).to_json()
     assert await orders_of(served, mine, report) == handed
     assert served.registry.break_glass.ssh_host(MACHINE) == SshHost(HOST_KEY)
-    assert [one.address for one in served.registry.break_glass.list_open()] == ["10.0.0.7"]
+    assert [stored_order.address for stored_order in served.registry.break_glass.list_open()] == ["10.0.0.7"]
     # Both were issued within one tick of the registry's clock, so that neither ends the other.
     assert await orders_of(served, before) == Orders()  # of before it was somebody's
 

@@ -26,7 +26,9 @@ from tests.support.platform.setting_samples import environment
 
 pytestmark = pytest.mark.turns(8)
 
-OUTPUTS: PlatformOutputs[str] = PlatformOutputs(**{one.name: f"its {one.name}" for one in fields(PlatformOutputs)})
+OUTPUTS: PlatformOutputs[str] = PlatformOutputs(
+    **{field.name: f"its {field.name}" for field in fields(PlatformOutputs)}
+)
 ENDPOINT = Endpoint("http://127.0.0.1:1/api/v1", "key", None, "http://router", None, ("10.0.0.1",), 7070)
 
 
@@ -58,18 +60,18 @@ def rendered(folder: Path, settings: Mapping[str, object]) -> str:
         "allowed_signers": "/a/signers",
     }
     converger = Converger(assets.folder("ansible"), Access("http://127.0.0.1:1/api/v1", folder / "api.key"))
-    told = {f"hermes_platform_control_{name}": value for name, value in variables.items()}
-    done = asyncio.run(converger.run(str(playbook), [Host("localhost", "none")], variables=told))
+    role_variables = {f"hermes_platform_control_{name}": value for name, value in variables.items()}
+    done = asyncio.run(converger.run(str(playbook), [Host("localhost", "none")], variables=role_variables))
     done.require_ok()
     return target.read_text()
 
 
 def names_in(tables: Mapping[str, object]) -> set[str]:
     """Settings by their names."""
-    found: set[str] = set()
+    names: set[str] = set()
     for key, value in tables.items():
-        found |= {key} if key in FIELDS or not isinstance(value, Mapping) else {f"{key}.{name}" for name in value}
-    return found
+        names |= {key} if key in FIELDS or not isinstance(value, Mapping) else {f"{key}.{name}" for name in value}
+    return names
 
 
 def settings_on_aws(env: Environment) -> dict[str, Any]:
@@ -77,8 +79,8 @@ def settings_on_aws(env: Environment) -> dict[str, Any]:
     spec = replace(spec_of("staging"), settings=literal(handed_settings(env)))
     script = run(program_of(spec), spec.place).one("ec2.LaunchTemplate").inputs["userData"]
     text = base64.b64decode(script).decode().split("cat >variables.json <<'END'\n")[1].split("\nEND\n")[0]
-    told: dict[str, Any] = json.loads(text)["hermes_platform_control_settings"]
-    return told
+    control_settings: dict[str, Any] = json.loads(text)["hermes_platform_control_settings"]
+    return control_settings
 
 
 def test_hosts_of_both_platforms_are_handed_on_the_same_settings(tmp_path: Path) -> None:

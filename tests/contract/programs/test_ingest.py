@@ -66,8 +66,8 @@ def fresh() -> str:
 
 def holders(host: PlatformHost, metric: str) -> list[dict[str, str]]:
     """The labels of a metric's series, without its name."""
-    found = [labels for labels, _ in host.query(metric)]
-    return [{name: text for name, text in labels.items() if name != "__name__"} for labels in found]
+    documents = [labels for labels, _ in host.query(metric)]
+    return [{name: text for name, text in labels.items() if name != "__name__"} for labels in documents]
 
 
 def own(who: Client) -> dict[str, str]:
@@ -207,9 +207,9 @@ def test_a_silence_is_made_and_ended_by_hermesops(host: PlatformHost) -> None:
         "comment": "test",
     }
     with host.reader() as client:
-        made = client.post("/alertmanager/api/v2/silences", json=silence)
-        assert made.status_code == 200, made.text
-        assert client.delete(f"/alertmanager/api/v2/silence/{made.json()['silenceID']}").status_code == 200
+        response = client.post("/alertmanager/api/v2/silences", json=silence)
+        assert response.status_code == 200, response.text
+        assert client.delete(f"/alertmanager/api/v2/silence/{response.json()['silenceID']}").status_code == 200
 
 
 def test_a_request_that_is_too_large_or_no_remote_write_is_refused(host: PlatformHost) -> None:
@@ -421,7 +421,7 @@ def test_connections_that_ask_for_nothing_are_closed_and_harm_nobody(host: Platf
         ]
         began = time.monotonic()
         assert write(host, host.machine(), body(fresh())) == 204
-        assert {one.recv(1) for one in idle} == {b""}
+        assert {socket.recv(1) for socket in idle} == {b""}
         assert time.monotonic() - began < 15, "five seconds where the computer is idle"
 
 
@@ -429,7 +429,7 @@ def test_rules_fire_and_alertmanager_hears_of_it(host: PlatformHost) -> None:
     with host.reader() as client:
         for _ in range(1500):  # a group is evaluated first somewhere within its interval of a minute
             if any(
-                one["labels"]["alertname"] == "Watchdog" for one in client.get("/alertmanager/api/v2/alerts").json()
+                entry["labels"]["alertname"] == "Watchdog" for entry in client.get("/alertmanager/api/v2/alerts").json()
             ):
                 return
             waiting.pause_blocking(0.1)
@@ -486,14 +486,14 @@ async def test_the_monitor_reads_heartbeats_of_machines_and_tells_of_instances(h
         beat = await waiting.until(look, what="the heartbeat", timeout_s=30)
         assert beat.written == pytest.approx(now - 8, abs=0.01)
         assert beat.sampled == pytest.approx(now - 3, abs=0.01)
-        told = {
+        document = {
             series("hermesops_monitor_leader"): 1.0,
             series("hermesops_monitor_pass_seconds"): 0.0312,
             series("hermesops_instance_backup_age_seconds", instance_id=instance): 123_456.789,
             series("hermesops_instance_condition", instance_id=instance, condition='a "strange" one\\'): 1.0,
         }
         many = {series("hermesops_instance_expected", instance_id=f"i{n}", cell="c"): 1.0 for n in range(20_000)}
-        await metrics.push(Exposition(()).text({**told, **many}, now_s=0.0))
+        await metrics.push(Exposition(()).text({**document, **many}, now_s=0.0))
     finally:
         await metrics.aclose()
     assert host.query(f'count({METRIC}{{instance_id="{instance}"}})')[0][1] == 1, "the platform's own alone"

@@ -30,18 +30,18 @@ CANARY = "yak-canary-that-nobody-may-keep"
 ROUTE_OF = {"anthropic": "claude-haiku", "openai": "gpt-4o", "gemini": "gemini-flash"}
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda one: one.name)
+@pytest.mark.parametrize("route", ROUTES, ids=lambda price: price.name)
 def test_a_route_is_a_model_that_its_provider_offers_at_the_price_in_litellms_list(route: ModelRoute) -> None:
-    found = python()
-    assert found
-    [file] = found.parent.parent.glob("lib/*/site-packages/litellm/model_prices_and_context_window_backup.json")
+    path = python()
+    assert path
+    [file] = path.parent.parent.glob("lib/*/site-packages/litellm/model_prices_and_context_window_backup.json")
     listed = json.loads(file.read_text())
     names = {"gemini": f"gemini/{route.provider_model}"}
     model = listed[names.get(route.provider, route.provider_model)]
     per_million = [round(model[f"{way}_cost_per_token"] * 1e6, 6) for way in ("input", "output")]
     assert per_million == [route.input_price, route.output_price]
     kept = [model.get(f"cache_creation_input_token_cost{age}", 0) * 1e6 for age in ("", "_above_1hr")]
-    assert [round(one, 6) for one in kept] == [route.cache_write_price, route.cache_hour_price]
+    assert [round(price, 6) for price in kept] == [route.cache_write_price, route.cache_hour_price]
     assert route.context_tokens <= model["max_input_tokens"]
     assert model["litellm_provider"] == route.provider
 
@@ -86,9 +86,9 @@ class Agent:
         async def check() -> list[Usage] | Pending[list[Usage]]:
             nonlocal before
             rows = list(self.registry.model_usage.list(datetime.now(UTC).date(), instance_id=self.instance.id))
-            seen, before = before, rows
+            usages, before = before, rows
             is_pending = "hermes_router_usage_pending_bytes 0\n" not in self.router.metrics
-            return Pending(str(rows)) if is_pending or not rows or rows != seen else rows
+            return Pending(str(rows)) if is_pending or not rows or rows != usages else rows
 
         return await until(check, what="no more usage", timeout_s=60, every_s=4)
 
@@ -97,18 +97,18 @@ class Agent:
 async def agent(with_litellm: tuple[RealRouter, Registry], providers: Providers) -> Agent:
     providers.reset()
     router, registry = with_litellm
-    found = Agent(router, registry, placed(registry, f"agent-{time.monotonic_ns()}"))
+    agent = Agent(router, registry, placed(registry, f"agent-{time.monotonic_ns()}"))
 
     async def check() -> bool | Pending[bool]:
         # Providers that failed in the test before rest for some seconds.
         providers.reset()
-        answers = [await found.ask(model) for model in ROUTE_OF.values()]
+        answers = [await agent.ask(model) for model in ROUTE_OF.values()]
         wanted = [answer.status_code == 200 for answer in answers]
         return True if all(wanted) and providers.asked == list(ROUTE_OF) else Pending(str(providers.asked))
 
     await until(check, what="all providers in use", timeout_s=60, every_s=1)
     providers.reset()
-    return found
+    return agent
 
 
 def content(answer: httpx.Response) -> str:
@@ -133,8 +133,8 @@ async def test_a_provider_that_fails_is_followed_by_the_next_and_told_apart(
     assert content(await agent.ask()) == "openai answers"
     assert providers.asked[0] == "anthropic"
     assert providers.asked[-1] == "openai"
-    told = {"hang": "timeout", "garbage": r"\w+"}.get(act, act)
-    wanted = rf'hermes_router_provider_answers_total{{model="claude-haiku",provider="anthropic",status="{told}"}} [1-9]'
+    text = {"hang": "timeout", "garbage": r"\w+"}.get(act, act)
+    wanted = rf'hermes_router_provider_answers_total{{model="claude-haiku",provider="anthropic",status="{text}"}} [1-9]'
     assert re.search(wanted, agent.router.metrics), agent.router.metrics
     assert str(agent.instance.id) not in agent.router.metrics
     rows = await agent.used(lambda rows: any(row.provider == "openai" for row in rows))
@@ -148,12 +148,12 @@ async def test_a_stream_that_does_not_begin_is_taken_from_the_next(
     providers.reset(anthropic=act)
     answer = await agent.ask(stream=True)
     pieces = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
-    said = "".join(one["choices"][0]["delta"].get("content") or "" for one in pieces if one.get("choices"))
-    if act == "drip" and not said:
+    text = "".join(piece["choices"][0]["delta"].get("content") or "" for piece in pieces if piece.get("choices"))
+    if act == "drip" and not text:
         # Bytes keep coming: cut off when its time is up, and never taken for an answer.
         assert "[DONE]" not in answer.text or "error" in answer.text
         return
-    assert said == "openai answers"
+    assert text == "openai answers"
 
 
 async def test_two_that_fail_are_followed_by_the_third(agent: Agent, providers: Providers) -> None:
@@ -192,13 +192,13 @@ async def test_where_all_fail_the_agent_is_told_what_and_never_that_its_token_is
     assert CANARY not in answer.text
 
 
-@pytest.mark.parametrize(("act", "told"), [("401", {502}), ("429", {429}), ("500", {502, 503})])
+@pytest.mark.parametrize(("act", "expected"), [("401", {502}), ("429", {429}), ("500", {502, 503})])
 async def test_a_cause_that_lasts_is_told_each_time_as_what_it_is(
-    agent: Agent, providers: Providers, act: str, told: set[int]
+    agent: Agent, providers: Providers, act: str, expected: set[int]
 ) -> None:
     """LiteLLM itself answers 429 of providers that it does not ask for a while."""
     providers.reset(anthropic=act, openai=act, gemini=act)
-    assert {(await agent.ask()).status_code for _ in range(8)} <= told
+    assert {(await agent.ask()).status_code for _ in range(8)} <= expected
 
 
 async def test_a_request_that_every_provider_finds_wrong_is_400_without_a_key_in_it(
@@ -387,7 +387,9 @@ async def test_what_is_reserved_is_given_back_as_soon_as_the_cost_is_told(agent:
     try:
 
         async def check_bounded() -> bool | Pending[bool]:
-            statuses = sorted(one.status_code for one in await asyncio.gather(*(agent.ask() for _ in range(3))))
+            statuses = sorted(
+                response.status_code for response in await asyncio.gather(*(agent.ask() for _ in range(3)))
+            )
             return True if statuses == [200, 429, 429] else Pending(str(statuses))
 
         async def check_free() -> bool | Pending[bool]:

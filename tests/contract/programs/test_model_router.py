@@ -224,8 +224,8 @@ async def test_an_instance_that_is_newer_than_the_last_reading_is_looked_up() ->
 
 async def until_it_answers(cloud: LocalCloud, token: str, status: int) -> None:
     async def check() -> bool | Pending[bool]:
-        seen = await statuses(cloud, token)
-        return True if seen == {status} else Pending(str(seen))
+        answers = await statuses(cloud, token)
+        return True if answers == {status} else Pending(str(answers))
 
     await until(check, what=f"{status} from the router", timeout_s=10, every_s=0.2)
 

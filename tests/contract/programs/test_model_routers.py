@@ -73,8 +73,8 @@ class Routed:
         """Wait for usage in the registry."""
 
         async def check() -> list[Usage] | Pending[list[Usage]]:
-            found = self.used()
-            return found if is_enough(found) else Pending(str(found))
+            usages = self.used()
+            return usages if is_enough(usages) else Pending(str(usages))
 
         return await until(check, what="usage in the registry", timeout_s=20, every_s=0.3)
 
@@ -95,12 +95,15 @@ async def routed(request: pytest.FixtureRequest, tmp_path: Path, providers: Prov
 
 async def test_an_answer_and_what_it_used(routed: Routed) -> None:
     answer = await routed.until_status(routed.token(), 200)
-    told = answer.json()
-    assert told["choices"][0]["message"]["content"]
+    document = answer.json()
+    assert document["choices"][0]["message"]["content"]
     used = await routed.until_used(lambda rows: any(row.instance_id == routed.instance.id for row in rows))
-    (row,) = [one for one in used if one.instance_id == routed.instance.id and one.outcome == "200"]
+    (row,) = [usage for usage in used if usage.instance_id == routed.instance.id and usage.outcome == "200"]
     assert (row.model, row.provider, row.requests) == (ROUTES[0].name, ROUTES[0].provider, 1)
-    assert (row.input_tokens, row.output_tokens) == (told["usage"]["prompt_tokens"], told["usage"]["completion_tokens"])
+    assert (row.input_tokens, row.output_tokens) == (
+        document["usage"]["prompt_tokens"],
+        document["usage"]["completion_tokens"],
+    )
     assert row.micros == ROUTES[0].micros(row.input_tokens, row.output_tokens) > 0
 
 
@@ -189,10 +192,10 @@ async def test_a_router_goes_on_while_the_database_is_away_and_loses_no_usage(
             assert (await routed.ask(routed.token())).status_code == 200
     finally:
         postgresql_server.start()
-    found = await routed.until_used(
+    usages = await routed.until_used(
         lambda rows: sum(row.requests for row in rows if row.instance_id == routed.instance.id) >= before + 3
     )
-    assert sum(row.requests for row in found if row.instance_id == routed.instance.id) == before + 3
+    assert sum(row.requests for row in usages if row.instance_id == routed.instance.id) == before + 3
 
 
 async def test_nothing_that_was_said_is_kept(routed: Routed) -> None:

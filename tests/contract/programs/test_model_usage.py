@@ -145,9 +145,9 @@ def test_a_right_that_it_lost_is_given_back(postgresql_server: PostgreSql, lost:
 def test_a_database_that_is_away_is_told_without_its_url(postgresql_server: PostgreSql) -> None:
     ledger = PostgresLedger(f"{postgresql_server.url('nowhere')}&password=canary")
     for call in (ledger.read, lambda: ledger.write("a" * 32, [])):
-        with pytest.raises(UnavailableError) as told:
+        with pytest.raises(UnavailableError) as caught:
             call()
-        assert "canary" not in told.value.message
+        assert "canary" not in caught.value.message
 
 
 def test_before_there_is_a_registry_usage_waits(tmp_path: object) -> None:

@@ -57,7 +57,7 @@ class Host:
         return [result for result in results if result is not None]
 
     def _tasks(self, entries: Sequence[dict[str, Any] | str]) -> list[dict[str, Any]]:
-        files = entries[0] if isinstance(entries[0], str) else [{**USER, **one} for one in entries]  # type: ignore[dict-item]
+        files = entries[0] if isinstance(entries[0], str) else [{**USER, **file} for file in entries]  # type: ignore[dict-item]
         task = {"name": "Bring files", "hermes_files": {"files": files}, "register": "result", "failed_when": False}
         return [task, {"name": "Show", "ansible.builtin.debug": {"var": "result"}}]
 
@@ -84,8 +84,8 @@ def test_files_of_each_kind_are_made_in_order_and_a_second_run_changes_nothing(h
         {"path": str(settings / "gone"), "state": "absent"},
     ]
     result = host.bring(*entries)
-    made = ["settings", "settings/greeting", "settings/program", "settings/masked", "settings/kept"]
-    assert result["changed_files"] == [str(host.folder / one) for one in made]
+    names = ["settings", "settings/greeting", "settings/program", "settings/masked", "settings/kept"]
+    assert result["changed_files"] == [str(host.folder / name) for name in names]
     assert "invocation" not in result
     assert (settings / "greeting").read_text() == "hello ada\n"
     assert (settings / "program").read_text() == "print('{{ who }}')\n\n"
@@ -99,21 +99,21 @@ def test_files_of_each_kind_are_made_in_order_and_a_second_run_changes_nothing(h
 
 
 def test_what_differs_is_mended_and_nothing_else(host: Host) -> None:
-    one, other = host.folder / "one", host.folder / "other"
-    entries = [{"path": str(one), "content": "1"}, {"path": str(other), "content": "2"}]
-    one.write_text("1")
-    one.chmod(0o666)
+    first, other = host.folder / "one", host.folder / "other"
+    entries = [{"path": str(first), "content": "1"}, {"path": str(other), "content": "2"}]
+    first.write_text("1")
+    first.chmod(0o666)
     other.write_text("2")
     other.chmod(0o644)
-    assert host.bring(*entries)["changed_files"] == [str(one)]
-    assert one.stat().st_mode & 0o777 == 0o644
+    assert host.bring(*entries)["changed_files"] == [str(first)]
+    assert first.stat().st_mode & 0o777 == 0o644
     other.write_text("3")
     assert host.bring(*entries, check=True)["changed_files"] == [str(other)]
     assert other.read_text() == "3"
-    result = host.bring(*entries, {"path": str(one), "state": "absent"})
-    assert result["changed_files"] == [str(other), str(one)]
-    assert [(one["before"], one["after"]) for one in result["diff"]] == [("3", "2"), ("there\n", "")]
-    assert not one.exists()
+    result = host.bring(*entries, {"path": str(first), "state": "absent"})
+    assert result["changed_files"] == [str(other), str(first)]
+    assert [(file["before"], file["after"]) for file in result["diff"]] == [("3", "2"), ("there\n", "")]
+    assert not first.exists()
 
 
 def test_what_is_refused_or_cannot_be_done_is_told_and_changes_nothing(host: Host) -> None:
@@ -140,7 +140,7 @@ def test_what_is_refused_or_cannot_be_done_is_told_and_changes_nothing(host: Hos
     assert "is a folder" in folder_removed["msg"]
     assert data.is_dir()
     assert (path.is_symlink(), path.read_text(), target.read_text()) == (False, "ours", "foreign")
-    assert sorted(one.name for one in host.folder.iterdir()) == ["bad", "data", "path", "target"]
+    assert sorted(file.name for file in host.folder.iterdir()) == ["bad", "data", "path", "target"]
 
 
 def test_lists_of_files_that_are_alike_need_no_line_for_each(host: Host) -> None:
@@ -152,6 +152,6 @@ def test_lists_of_files_that_are_alike_need_no_line_for_each(host: Host) -> None
         [f"{{{{ ['greeting'] | hermes_files('{folder}', template='{{}}.j2', {own}) }}}}"],
         [f"{{{{ {{'new': 'y', 'old': ''}} | hermes_contents('{folder}', mode='0600', {own}) }}}}"],
     )
-    assert sorted(one.name for one in (host.folder / "made").iterdir()) == ["a", "b"]
+    assert sorted(path.name for path in (host.folder / "made").iterdir()) == ["a", "b"]
     assert (host.folder / "greeting").read_text() == "hello ada\n"
     assert ((host.folder / "new").read_text(), (host.folder / "old").read_text()) == ("y", "x")

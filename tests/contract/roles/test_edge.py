@@ -114,8 +114,8 @@ async def test_a_session_stays_at_one_process_and_moves_where_that_one_is_gone(
         return str(answer.json()["process"])
 
     async with contextlib.AsyncExitStack() as stack:
-        one, two = processes
-        await stack.enter_async_context(one.serving())
+        first, two = processes
+        await stack.enter_async_context(first.serving())
         async with two.serving(), opened(tmp_path, root, processes) as (_, http):
             places = {session: {await asked(http, session) for _ in range(4)} for session in map(str, range(16))}
             assert all(len(place) == 1 for place in places.values())

@@ -99,9 +99,9 @@ def client(tmp_path: Path) -> Iterator[Client]:
     rules = tmp_path / "rules.nft"
     rules.write_text(rendered("hermes_base", "firewall.nft.j2", RULES))
     with _namespaced() as host, _namespaced() as other:
-        addresses = [f"{one}/24" for one in (ADA, BOB)] + [f"{one}/48" for one in (ADA6, ADAS_OTHER, BOB6)]
+        addresses = [f"{name}/24" for name in (ADA, BOB)] + [f"{name}/48" for name in (ADA6, ADAS_OTHER, BOB6)]
         _inside(other, f"ip link add v0 type veth peer name v1 netns {host.pid}")
-        _inside(other, *(f"ip addr add {one} dev v0 {'nodad' if ':' in one else ''}" for one in addresses))
+        _inside(other, *(f"ip addr add {address} dev v0 {'nodad' if ':' in address else ''}" for address in addresses))
         _inside(other, "ip link set v0 up")
         _inside(host, f"ip addr add {HOST}/24 dev v1", f"ip addr add {HOST6}/48 dev v1 nodad", "ip link set v1 up")
         _inside(host, f"nft -f {rules}")
@@ -114,10 +114,10 @@ def client(tmp_path: Path) -> Iterator[Client]:
 @contextmanager
 def _namespaced() -> Iterator["subprocess.Popen[str]"]:
     words = ["unshare", "--net", "sh", "-c", "ip link set lo up; echo made; exec sleep infinity"]
-    with _running(words) as made:
-        assert made.stdout
-        assert made.stdout.readline() == "made\n"
-        yield made
+    with _running(words) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "made\n"
+        yield process
 
 
 @contextmanager
@@ -137,8 +137,8 @@ def _running(words: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
 
 
 def _inside(namespace: "subprocess.Popen[str]", *commands: str) -> None:
-    for one in commands:
-        subprocess.run(["nsenter", "--net", "--target", str(namespace.pid), *one.split()], check=True)
+    for command in commands:
+        subprocess.run(["nsenter", "--net", "--target", str(namespace.pid), *command.split()], check=True)
 
 
 def _until(done: Callable[[], bool], what: str) -> None:
@@ -159,7 +159,7 @@ def test_one_address_has_so_many_connections_and_others_theirs(client: Client) -
 
 
 def test_of_ipv6_a_network_counts(client: Client) -> None:
-    assert [client.opens(one) for one in (ADA6, ADAS_OTHER, ADA6, ADAS_OTHER, ADA6)] == [True] * MOST
+    assert [client.opens(name) for name in (ADA6, ADAS_OTHER, ADA6, ADAS_OTHER, ADA6)] == [True] * MOST
     assert not client.opens(ADA6)
     assert not client.opens(ADAS_OTHER)
     assert client.opens(BOB6)

@@ -60,8 +60,10 @@ def test_the_router_opens_the_registry_and_its_provider_and_others_open_everythi
     words = ["unshare", "--net", sys.executable, "-I", "-c", PROGRAM, str(rules), str(ROUTER), str(OTHER)]
     done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
 
-    found = {tuple(line.split()[:3]): line.endswith("1") for line in done.stdout.splitlines()}
-    opened = [(address, port) for (user, address, port), is_open in found.items() if user == str(ROUTER) and is_open]
+    is_open_by_rule = {tuple(line.split()[:3]): line.endswith("1") for line in done.stdout.splitlines()}
+    opened = [
+        (address, port) for (user, address, port), is_open in is_open_by_rule.items() if user == str(ROUTER) and is_open
+    ]
     assert opened == [("127.0.0.1", "5432"), ("127.0.0.1", "7001")]
-    assert all(is_open for (user, *_), is_open in found.items() if user != str(ROUTER))
-    assert len(found) == 21
+    assert all(is_open for (user, *_), is_open in is_open_by_rule.items() if user != str(ROUTER))
+    assert len(is_open_by_rule) == 21

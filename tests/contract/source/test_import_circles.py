@@ -13,8 +13,8 @@ other's types; when they are loaded, they import each other in one direction as 
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    found = circles(imports_of(ROOT, "hermesops"))
-    assert {circle for circle in found if not all(name.startswith(WIRING) for name in circle)} == set()
+    groups = circles(imports_of(ROOT, "hermesops"))
+    assert {circle for circle in groups if not all(name.startswith(WIRING) for name in circle)} == set()
 
 
 def test_the_wiring_is_loaded_in_one_direction() -> None:
@@ -36,7 +36,7 @@ def test_a_circle_is_found_wherever_its_imports_are(tmp_path: Path) -> None:
 def imports_of(root: Path, package: str) -> dict[str, set[str]]:
     """What each module of a package imports of the same package, anywhere in its text."""
     files = {_name(file, root): file for file in sorted((root / package).rglob("*.py"))}
-    return {name: {one for one in _imported(file, files) if one != name} for name, file in files.items()}
+    return {name: {text for text in _imported(file, files) if text != name} for name, file in files.items()}
 
 
 def circles(imports: Mapping[str, set[str]]) -> set[frozenset[str]]:
@@ -44,7 +44,7 @@ def circles(imports: Mapping[str, set[str]]) -> set[frozenset[str]]:
     index: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
-    found: set[frozenset[str]] = set()
+    groups: set[frozenset[str]] = set()
 
     def visit(name: str) -> None:
         index[name] = lowest[name] = len(index)
@@ -58,13 +58,13 @@ def circles(imports: Mapping[str, set[str]]) -> set[frozenset[str]]:
         if lowest[name] == index[name]:
             at = stack.index(name)
             if len(stack) - at > 1:
-                found.add(frozenset(stack[at:]))
+                groups.add(frozenset(stack[at:]))
             del stack[at:]
 
     for name in imports:
         if name not in index:
             visit(name)
-    return found
+    return groups
 
 
 def _name(file: Path, root: Path) -> str:

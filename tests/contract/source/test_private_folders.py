@@ -18,7 +18,7 @@ ELSEWHERE = {"programs", "wire"}
 
 
 def modes(*paths: Path) -> list[str]:
-    return [oct(one.stat().st_mode & 0o777) for one in paths]
+    return [oct(path.stat().st_mode & 0o777) for path in paths]
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077, 0o777], ids=oct)
@@ -59,7 +59,7 @@ def test_a_file_in_the_place_of_a_folder_is_told(tmp_path: Path) -> None:
 
 def test_no_folder_is_made_private_with_open_ones_above_it() -> None:
     """``mkdir(mode=0o700, parents=True)`` gives the mode to the last one alone, and lets the umask take from it."""
-    found = [
+    paths = [
         f"{path.relative_to(TOP)}:{node.lineno}"
         for path in TOP.rglob("*.py")
         if path.relative_to(TOP).parts[0] not in ELSEWHERE
@@ -67,6 +67,6 @@ def test_no_folder_is_made_private_with_open_ones_above_it() -> None:
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "mkdir"
-        and {"mode", "parents"} <= {one.arg for one in node.keywords}
+        and {"mode", "parents"} <= {keyword.arg for keyword in node.keywords}
     ]
-    assert found == []
+    assert paths == []

@@ -23,8 +23,8 @@ def test_it(kind: type[Refused], other: type[ValueError]):
 
 
 def test_every_error_of_ours_is_expected_with_what_it_says() -> None:
-    found = [(path, unread_errors(path.read_text())) for path in sorted(TESTS.rglob("*.py"))]
-    lines = [f"{path.relative_to(TESTS)}:{line}: {call}" for path, calls in found for line, call in calls]
+    paths = [(path, unread_errors(path.read_text())) for path in sorted(TESTS.rglob("*.py"))]
+    lines = [f"{path.relative_to(TESTS)}:{line}: {call}" for path, calls in paths for line, call in calls]
     assert not lines, "add match=, or read raised.value:\n" + "\n".join(lines)
 
 

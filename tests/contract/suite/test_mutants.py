@@ -156,9 +156,11 @@ def test_the_next_mutant_of_a_file_finds_it_as_it_was(copy: Copy) -> None:
 
 
 @pytest.mark.turns(3)
-@pytest.mark.parametrize(("test", "told"), [("test_that_fails", "FAILED.*fails"), ("test_that_is_skipped", "never")])
-def test_a_test_that_does_not_pass_without_a_mutant_is_refused(checkout: Path, test: str, told: str) -> None:
-    with pytest.raises(ValueError, match=rf"(?s)without a mutant.*{told}"):
+@pytest.mark.parametrize(
+    ("test", "expected"), [("test_that_fails", "FAILED.*fails"), ("test_that_is_skipped", "never")]
+)
+def test_a_test_that_does_not_pass_without_a_mutant_is_refused(checkout: Path, test: str, expected: str) -> None:
+    with pytest.raises(ValueError, match=rf"(?s)without a mutant.*{expected}"):
         list(run(checkout, [mutant("test_in_this_process", test)]))
 
 
@@ -169,8 +171,8 @@ def test_the_checkout_itself_stays_as_it_is(checkout: Path) -> None:
 
 
 def test_a_survivor_says_how_to_run_it_again() -> None:
-    told = str(Outcome(mutant("test_other"), "hermesops/sums.py:5", Verdict.SURVIVED, "", 1.0, "1 passed"))
-    assert told.splitlines() == [
+    text = str(Outcome(mutant("test_other"), "hermesops/sums.py:5", Verdict.SURVIVED, "", 1.0, "1 passed"))
+    assert text.splitlines() == [
         "mutant M1 survived: hermesops/sums.py:5",
         "- number < LIMIT",
         "+ number <= LIMIT",
@@ -198,9 +200,9 @@ def test_a_survivor_says_how_to_run_it_again() -> None:
 def test_an_entry_that_does_not_fit_the_code_is_named(checkout: Path, change: dict[str, Any], problem: str) -> None:
     fits = mutant("test_other", "test_in_this_process[a-b]", "TestBelow::test_method")
     assert problems(checkout, [fits]) == []
-    (said,) = problems(checkout, [replace(fits, **change)])
-    assert said.startswith("mutant M1: ")
-    assert problem in said
+    (output,) = problems(checkout, [replace(fits, **change)])
+    assert output.startswith("mutant M1: ")
+    assert problem in output
 
 
 def test_an_id_belongs_to_one_mutant(checkout: Path) -> None:

@@ -56,9 +56,11 @@ async def _on_a_machine(folder: Path) -> AsyncIterator[tuple[Client, str]]:
 async def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Client, str]]:
-    made = _on_this_computer() if request.param == "server" else _on_a_machine(tmp_path_factory.mktemp("world"))
-    async with made as found:
-        yield found
+    channel_context = (
+        _on_this_computer() if request.param == "server" else _on_a_machine(tmp_path_factory.mktemp("world"))
+    )
+    async with channel_context as channel_and_folder:
+        yield channel_and_folder
 
 
 @pytest.fixture
@@ -70,9 +72,9 @@ def channel(place: tuple[Client, str], request: pytest.FixtureRequest) -> Channe
 @pytest.fixture
 async def folder(channel: Channel) -> AsyncIterator[str]:
     """A folder on the machine."""
-    made = (await channel.run("mktemp -d /var/tmp/channel-XXXXXX")).text
-    yield made
-    await channel.run(f"rm -rf {made}")
+    channel_context = (await channel.run("mktemp -d /var/tmp/channel-XXXXXX")).text
+    yield channel_context
+    await channel.run(f"rm -rf {channel_context}")
 
 
 async def test_output_and_exit_code_come_back_apart(channel: Channel) -> None:
@@ -125,9 +127,9 @@ async def test_a_command_that_takes_too_long_is_ended_and_said(channel: Channel)
 
 
 async def test_output_is_told_as_it_comes(channel: Channel) -> None:
-    seen = [event async for event in channel.stream(r"printf 'a\377'; exit 5")]
-    assert b"".join(event.data for event in seen if not isinstance(event, Exit)) == b"a\xff"
-    assert seen[-1] == Exit(5)
+    events = [event async for event in channel.stream(r"printf 'a\377'; exit 5")]
+    assert b"".join(event.data for event in events if not isinstance(event, Exit)) == b"a\xff"
+    assert events[-1] == Exit(5)
 
 
 async def test_files_go_there_and_back_with_their_mode(channel: Channel, folder: str) -> None:
@@ -169,7 +171,7 @@ async def test_removing_twice_is_success(channel: Channel, folder: str) -> None:
 
 async def test_many_commands_at_once_do_not_mix(channel: Channel) -> None:
     done = await asyncio.gather(*(channel.run("cat; sleep 0.2", stdin=str(n).encode()) for n in range(20)))
-    assert [int(one.stdout) for one in done] == list(range(20))
+    assert [int(completed.stdout) for completed in done] == list(range(20))
 
 
 async def test_a_machine_that_is_not_there_is_said(place: tuple[Client, str]) -> None:

@@ -34,8 +34,8 @@ async def cloud(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Local
 @pytest.fixture(scope="module")
 async def client(cloud: LocalCloud) -> AsyncIterator[Client]:
     key = (cloud.folder / "api.key").read_text().strip()
-    async with Client(f"{cloud.where.api_url}/api/v1", key) as made:
-        yield made
+    async with Client(f"{cloud.where.api_url}/api/v1", key) as client:
+        yield client
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +49,9 @@ def _order() -> MachineOrder:
 
 @pytest.fixture
 async def machine(client: Client) -> AsyncIterator[Machine]:
-    made = await client.create_machine(_order())
-    yield await wait_ready(client.get_machine, made.id, timeout_s=60)
-    await client.delete_machine(made.id)
+    machine = await client.create_machine(_order())
+    yield await wait_ready(client.get_machine, machine.id, timeout_s=60)
+    await client.delete_machine(machine.id)
 
 
 async def _named(client: Client, order: MachineOrder) -> list[str]:
@@ -60,13 +60,13 @@ async def _named(client: Client, order: MachineOrder) -> list[str]:
 
 async def test_a_machine_lives_and_dies(client: Client) -> None:
     order = _order()
-    made = await client.create_machine(order)
-    ready = await wait_ready(client.get_machine, made.id, timeout_s=60)
+    machine = await client.create_machine(order)
+    ready = await wait_ready(client.get_machine, machine.id, timeout_s=60)
     assert (ready.name, ready.server_type, ready.region) == (order.name, "starter", "hel1")
     assert (await client.find_machine(order.name)) is not None
-    await client.delete_machine(made.id)
+    await client.delete_machine(machine.id)
     assert await client.find_machine(order.name) is None
-    await client.delete_machine(made.id)
+    await client.delete_machine(machine.id)
 
 
 async def test_the_same_order_twice_is_one_machine(client: Client) -> None:
@@ -88,9 +88,9 @@ async def test_a_machine_whose_order_got_no_answer_is_found(
 ) -> None:
     order = _order()
     await cloud.fault(**fault)
-    made = await client.create_machine(order)
-    assert await _named(client, order) == [made.id]
-    await client.delete_machine(made.id)
+    machine = await client.create_machine(order)
+    assert await _named(client, order) == [machine.id]
+    await client.delete_machine(machine.id)
 
 
 async def test_an_order_that_was_not_carried_out_is_said_and_not_repeated(client: Client, cloud: LocalCloud) -> None:
@@ -102,18 +102,18 @@ async def test_an_order_that_was_not_carried_out_is_said_and_not_repeated(client
 
 
 @pytest.mark.parametrize(
-    ("kind", "error", "said"),
+    ("kind", "error", "message"),
     [
         ("payment-required", errors.PaymentRequiredError, "No payment method on file"),
         ("unprocessable", errors.UnprocessableError, "image disk is bigger"),
     ],
 )
 async def test_a_refused_order_is_a_type(
-    client: Client, cloud: LocalCloud, kind: str, error: type[errors.AnswerError], said: str
+    client: Client, cloud: LocalCloud, kind: str, error: type[errors.AnswerError], message: str
 ) -> None:
     order = _order()
     await cloud.fault(kind)
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         await client.create_machine(order)
     assert await _named(client, order) == []
 
@@ -122,16 +122,16 @@ async def test_a_refused_order_is_a_type(
 async def test_the_wait_for_ready_sees_past_a_bad_start(client: Client, cloud: LocalCloud, kind: str) -> None:
     order = _order()
     await cloud.fault(kind, machine=order.name)
-    made = await client.create_machine(order)
-    assert (await wait_ready(client.get_machine, made.id, timeout_s=60)).status is MachineStatus.READY
-    await client.delete_machine(made.id)
+    machine = await client.create_machine(order)
+    assert (await wait_ready(client.get_machine, machine.id, timeout_s=60)).status is MachineStatus.READY
+    await client.delete_machine(machine.id)
 
 
 async def test_a_stopped_machine_starts_again(client: Client, machine: Machine) -> None:
     async def becomes(status: MachineStatus) -> None:
         async def observe() -> bool | Pending[bool]:
-            seen = (await client.get_machine(machine.id)).status
-            return True if seen is status else Pending(seen.value)
+            machine_status = (await client.get_machine(machine.id)).status
+            return True if machine_status is status else Pending(machine_status.value)
 
         await until(observe, what=status.value, timeout_s=60, every_s=0.05)
 
@@ -151,7 +151,7 @@ async def test_an_image_is_saved_listed_and_deleted(client: Client, machine: Mac
         return True if image.bootable else Pending(image.status.value)
 
     await until(observe, what="the image", timeout_s=60, every_s=0.05)
-    assert [(one.name, one.status) for one in await client.list_images()] == [("base", ImageStatus.READY)]
+    assert [(image.name, image.status) for image in await client.list_images()] == [("base", ImageStatus.READY)]
     await client.delete_image(saved.id)
     await client.delete_image(saved.id)
     assert await client.list_images() == []
@@ -181,7 +181,7 @@ async def test_the_proxy_opens_for_a_token_until_it_is_revoked(
 
 async def test_sizes_and_account_are_read(client: Client) -> None:
     types = await client.list_server_types(region="hel1")
-    assert {"starter", "basic"} <= {one.name for one in types}
+    assert {"starter", "basic"} <= {server_type.name for server_type in types}
     assert (await client.get_account()).id
 
 
@@ -201,7 +201,7 @@ async def test_no_root_key_of_the_vendor_passes_the_client(client: Client, cloud
     raw = (await cloud.http.get(f"/api/v1/machines/{machine.id}")).json()
     key = raw["ssh_key"]["private_key"].splitlines()[2]
     listed = await client.list_machines()
-    assert key not in repr(listed) + "".join(one.model_dump_json() for one in listed)
+    assert key not in repr(listed) + "".join(listed_machine.model_dump_json() for listed_machine in listed)
 
 
 async def test_who_asks_too_often_comes_back_when_told(client: Client, cloud: LocalCloud) -> None:

@@ -27,9 +27,9 @@ def test_a_registry_that_moved_to_another_host_has_not_forgotten_its_epochs(tmp_
 
 @pytest.mark.parametrize("more", ["sslcert=/a", "sslkey=/a", "sslrootcert=/a", "user=other"])
 def test_who_asks_makes_no_other_registry(tmp_path: Path, more: str) -> None:
-    one, other = place(tmp_path, HOST), place(tmp_path, f"{HOST}?{more}")
-    assert one.anchor.path == other.anchor.path
-    assert place(tmp_path, HOST.replace("10.0.0.1", "10.0.0.2")).anchor.path != one.anchor.path
+    first, other = place(tmp_path, HOST), place(tmp_path, f"{HOST}?{more}")
+    assert first.anchor.path == other.anchor.path
+    assert place(tmp_path, HOST.replace("10.0.0.1", "10.0.0.2")).anchor.path != first.anchor.path
 
 
 def registry_at(home: Path, *, changed: str = "") -> RegistryPlace:

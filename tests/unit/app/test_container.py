@@ -43,10 +43,10 @@ def parts_of(cls: type) -> list[str]:
 
 @pytest.fixture
 def app(tmp_path: Path) -> Container:
-    made = container(tmp_path, "staging", **VENDOR)
+    app = container(tmp_path, "staging", **VENDOR)
     images = part(latest=lambda _: None)
-    vars(made)["registry"] = part(cells=part(list=list), images=images, audit=part(), now=lambda: None)
-    return made
+    vars(app)["registry"] = part(cells=part(list=list), images=images, audit=part(), now=lambda: None)
+    return app
 
 
 @pytest.mark.parametrize("name", sorted({*parts_of(Container)} - {"world_purge"}))

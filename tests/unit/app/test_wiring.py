@@ -38,13 +38,13 @@ def texts_of(tree: ast.Module) -> Iterator[str]:
 
 
 def test_nothing_is_refused_here() -> None:
-    found = [(name, node.lineno) for name, tree in trees() for node in ast.walk(tree) if isinstance(node, ast.Raise)]
-    assert found == [], "whatever refuses belongs into the room of its noun"
+    places = [(name, node.lineno) for name, tree in trees() for node in ast.walk(tree) if isinstance(node, ast.Raise)]
+    assert places == [], "whatever refuses belongs into the room of its noun"
 
 
 def test_nothing_is_said_here() -> None:
-    found = {(name, text) for name, tree in trees() for text in texts_of(tree)}
-    assert found == SAID.keys(), "whatever words a message belongs into the room of its noun"
+    pairs = {(name, text) for name, tree in trees() for text in texts_of(tree)}
+    assert pairs == SAID.keys(), "whatever words a message belongs into the room of its noun"
 
 
 def test_a_text_is_found() -> None:

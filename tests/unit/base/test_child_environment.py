@@ -89,17 +89,17 @@ def is_clean(call: ast.Call) -> bool:
 
 
 def test_every_program_is_started_with_an_environment_of_its_own() -> None:
-    found, without = set[str](), list[str]()
+    lines, without = set[str](), list[str]()
     functions = {name.rpartition(".")[2] for names in STARTERS.values() for name in names}
     for file, text in sources(rf"({'|'.join(STARTERS)})\.[\w.]*\b({'|'.join(functions)})\b"):
         place = str(file.relative_to(ROOT))
         for name, call in calls(ast.parse(text)):
-            found.add(place)
+            lines.add(place)
             if place not in EXPLAINED and not is_clean(call):
                 without.append(f"{place}:{call.lineno} {name}")
     assert without == []
-    assert set(EXPLAINED) <= found, "an explanation without a call is to be removed"
-    assert len(found) > 20, "the walk finds nothing any more"
+    assert set(EXPLAINED) <= lines, "an explanation without a call is to be removed"
+    assert len(lines) > 20, "the walk finds nothing any more"
 
 
 @each_case(
@@ -138,9 +138,9 @@ def test_nobody_else_imports_a_starter_under_another_name() -> None:
 
 @each_case("names", [(), (NETWORK,), (PACKAGES,), (GO,), (PULUMI,), (SSH_AGENT,)])
 def test_no_list_takes_a_key_of_the_fleet(names: tuple[child_environment.Names, ...]) -> None:
-    made = child_environment.made(*names, variables={**FLEET, **PLAIN})
-    assert not set(made) & set(FLEET)
-    assert {"PATH", "HOME", "LC_ALL"} <= set(made)
+    variables = child_environment.made(*names, variables={**FLEET, **PLAIN})
+    assert not set(variables) & set(FLEET)
+    assert {"PATH", "HOME", "LC_ALL"} <= set(variables)
 
 
 def test_a_list_takes_what_its_programs_are_set_up_by() -> None:
@@ -176,8 +176,10 @@ def test_an_import_of_the_queue_starts_no_program(tmp_path: Path) -> None:
     program.chmod(0o755)
     code = "import platform, hermesops.store.operations.queue; print(platform.architecture()[0])"
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": str(ROOT.parent)}
-    asked = subprocess.run([sys.executable, "-c", "import croniter"], env=environment, check=True, capture_output=True)
-    assert asked.stdout == b""
+    completed = subprocess.run(
+        [sys.executable, "-c", "import croniter"], env=environment, check=True, capture_output=True
+    )
+    assert completed.stdout == b""
     assert ran.exists(), "without care it does"
     ran.unlink()
     done = subprocess.run([sys.executable, "-c", code.partition("; ")[0]], env=environment, check=True)

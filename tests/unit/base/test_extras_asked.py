@@ -33,7 +33,7 @@ Way = Callable[[], object]
 
 @pytest.fixture(autouse=True)
 def _nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metadata, "requires", lambda _: [f"not-{one}; extra == '{one}'" for one in Extra])
+    monkeypatch.setattr(metadata, "requires", lambda _: [f"not-{extra}; extra == '{extra}'" for extra in Extra])
 
 
 def asks(extra: Extra, way: Callable[[], object]) -> bool:

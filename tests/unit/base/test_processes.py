@@ -74,20 +74,20 @@ async def test_a_later_lease_ends_the_lock_of_a_process_elsewhere(
 ) -> None:
     live_at(ours, monkeypatch)
     monkeypatch.setattr(lock, "GRACE_S", 0)
-    backend, told = FileBackend(tmp_path), list[str]()
+    backend, reports = FileBackend(tmp_path), list[str]()
     write_lock(backend, theirs, token=[1, 5])
-    await outwait(backend.lock_folder(REF), (1, 6), report=told.append)
+    await outwait(backend.lock_folder(REF), (1, 6), report=reports.append)
     assert backend.lock_folder(REF).files(".json") == []
-    assert "lost the lease" in told[0]
+    assert "lost the lease" in reports[0]
 
 
 def test_a_process_that_ended_here_holds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     live_at(HERE, monkeypatch)
-    backend, told = FileBackend(tmp_path), list[str]()
+    backend, reports = FileBackend(tmp_path), list[str]()
     write_lock(backend, HERE)
-    with held(backend.lock_folder(REF), stack="cell1", report=told.append):
+    with held(backend.lock_folder(REF), stack="cell1", report=reports.append):
         assert len(backend.lock_folder(REF).files(".json")) == 1
-    assert told == [f"removed the lock of process {NOBODY}, which has ended without releasing it"]
+    assert reports == [f"removed the lock of process {NOBODY}, which has ended without releasing it"]
     assert is_gone(holder_at(HERE))
 
 

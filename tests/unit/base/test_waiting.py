@@ -11,13 +11,13 @@ from hermesops.base import waiting
 @pytest.mark.parametrize(("timeout_s", "words"), [(5, "(0 of 5 s)"), (inf, "(0 s)")])
 async def test_each_new_sight_is_told_once_with_the_time_there_is(timeout_s: float, words: str) -> None:
     sights = ["dark", "dark", "dawn"]
-    told: list[str] = []
+    reports: list[str] = []
 
     async def observe() -> int | waiting.Pending[int]:
         return waiting.Pending(sights.pop(0)) if sights else 7
 
-    assert await waiting.until(observe, what="day", timeout_s=timeout_s, every_s=0.01, report=told.append) == 7
-    assert told == [f"waiting for day: dark {words}", f"waiting for day: dawn {words}"]
+    assert await waiting.until(observe, what="day", timeout_s=timeout_s, every_s=0.01, report=reports.append) == 7
+    assert reports == [f"waiting for day: dark {words}", f"waiting for day: dawn {words}"]
 
 
 async def test_what_was_seen_last_is_told_when_the_time_is_up() -> None:

@@ -29,12 +29,14 @@ def test_a_command_takes_json_and_quiet(words: str) -> None:
 
 
 def test_a_list_takes_what_chooses_its_rows() -> None:
-    lists = {words for words, one in FOUND.items() if any("--sort" in parameter.opts for parameter in one.params)}
+    lists = {
+        words for words, command in FOUND.items() if any("--sort" in parameter.opts for parameter in command.params)
+    }
     assert {words for words in FOUND if words.endswith(" list")} | {"doctor", "audit log", "instance verify"} <= lists
-    for words, one in FOUND.items():
-        [form] = [parameter.type_descriptor.annotation for parameter in one.params if "-o" in parameter.opts]
+    for words, command in FOUND.items():
+        [form] = [parameter.type_descriptor.annotation for parameter in command.params if "-o" in parameter.opts]
         assert form is (ListFormat if words in lists else Format), words
-        assert any("--filter" in parameter.opts for parameter in one.params) is (words in lists), words
+        assert any("--filter" in parameter.opts for parameter in command.params) is (words in lists), words
 
 
 def test_help_of_a_group_says_whole_summaries(capsys: pytest.CaptureFixture[str]) -> None:

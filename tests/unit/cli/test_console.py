@@ -72,8 +72,8 @@ def test_a_program_reads_hints_as_people_do(
     monkeypatch.setattr(context._chosen, "environment", "staging")
     hint = Hint(("instance", "show", "ada"), "says why")
     console.table("x", "rows", ["hint"], [{"hint": hint, "repair": [hint], "none": Hint()}], "none")
-    told = "hermesops --env staging instance show ada says why"
-    assert json.loads(capsys.readouterr().out)["rows"] == [{"hint": told, "repair": [told], "none": ""}]
+    text = "hermesops --env staging instance show ada says why"
+    assert json.loads(capsys.readouterr().out)["rows"] == [{"hint": text, "repair": [text], "none": ""}]
 
 
 def test_sentences_fit_a_terminal_and_stay_whole_in_a_pipe_and_for_a_program(

@@ -13,8 +13,8 @@ COMMANDS = Path(lazy_groups.__file__).parents[1] / "commands"
 
 @each_case("name", SUMMARIES)
 def test_what_a_command_says_of_itself_begins_with_its_summary(name: str) -> None:
-    said = lazy_groups.load(name).help
-    assert said.replace(";", ".").replace(":", ".").startswith(SUMMARIES[name].rstrip(".").replace(":", "."))
+    help_text = lazy_groups.load(name).help
+    assert help_text.replace(";", ".").replace(":", ".").startswith(SUMMARIES[name].rstrip(".").replace(":", "."))
 
 
 def test_every_noun_is_offered() -> None:

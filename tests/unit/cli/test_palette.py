@@ -28,7 +28,7 @@ def styled(line: str, *commands: str) -> list[tuple[str, Style]]:
 
 def test_each_state_has_a_style() -> None:
     missing = {
-        f"{kind.__name__}.{one}" for kind in STATES for one in kind if one.replace(" ", "_") not in palette.WORDS
+        f"{kind.__name__}.{state}" for kind in STATES for state in kind if state.replace(" ", "_") not in palette.WORDS
     }
     assert missing == set()
 
@@ -68,4 +68,6 @@ def test_what_a_terminal_gets_is_the_line_with_named_colours() -> None:
     assert palette.painted("ada  failed  x") == "ada  \x1b[1;31mfailed\x1b[0m  x"
     assert palette.painted("nothing here") == "nothing here"
     assert palette.drawn("ada  failed  x").plain == "ada  failed  x"
-    assert [(one.start, one.end, one.style) for one in palette.drawn("ada  failed  x").spans] == [(5, 11, "bold red")]
+    assert [(span.start, span.end, span.style) for span in palette.drawn("ada  failed  x").spans] == [
+        (5, 11, "bold red")
+    ]

@@ -10,12 +10,12 @@ HALF = ProgressLine("roles: 1 of 2 tasks: install", share=0.5)
 
 
 def a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    made = Terminal()
-    monkeypatch.setattr("sys.stderr", made)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
     for name, value in {"TERM": "xterm", "COLUMNS": "60", "NO_COLOR": "1"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(console._mode, "is_drawn", False)
-    return made
+    return terminal
 
 
 def test_it_is_gone_before_anything_else_is_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,9 @@ def reads(source: str) -> list[int]:
 
 
 def test_no_module_of_commands_reads_the_registry() -> None:
-    found = {str(file.relative_to(CLI)): reads(file.read_text(encoding="utf-8")) for file in CLI.rglob("*.py")}
-    assert found
-    lines = [f"{name}:{line}" for name, these in sorted(found.items()) for line in these]
+    reads_by_file = {str(file.relative_to(CLI)): reads(file.read_text(encoding="utf-8")) for file in CLI.rglob("*.py")}
+    assert reads_by_file
+    lines = [f"{name}:{line}" for name, these in sorted(reads_by_file.items()) for line in these]
     assert not lines, "call a service of the container instead: " + ", ".join(lines)
 
 

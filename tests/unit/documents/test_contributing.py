@@ -36,9 +36,9 @@ def test_targets_are_the_makefiles() -> None:
         f"lint-{name}" for line in re.findall(r"^LINTERS := (.*)$", makefile, re.MULTILINE) for name in line.split()
     ]
     known = {*re.findall(r"^([a-z-]+):", makefile, re.MULTILINE), *linters}
-    asked = {word for code in _CODE if code.startswith("make ") for word in code.partition(" T=")[0].split()[1:]}
-    assert asked
-    assert asked <= known
+    targets = {word for code in _CODE if code.startswith("make ") for word in code.partition(" T=")[0].split()[1:]}
+    assert targets
+    assert targets <= known
 
 
 def test_the_text_names_many() -> None:

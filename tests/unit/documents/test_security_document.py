@@ -17,6 +17,6 @@ def test_each_test_that_is_named_exists(name: str) -> None:
 def test_each_threat_names_a_test() -> None:
     threats = (ROOT / "SECURITY.md").read_text().partition("## Threats")[2].partition("\n## ")[0]
     rows = [line for line in threats.splitlines() if line.startswith("| ") and not line.startswith("| ---")]
-    told = [row for row in rows if "| shown by |" not in row]
-    assert len(told) > 20
-    assert not [row for row in told if "`tests/" not in row]
+    reports = [row for row in rows if "| shown by |" not in row]
+    assert len(reports) > 20
+    assert not [row for row in reports if "`tests/" not in row]

@@ -54,8 +54,8 @@ def test_what_is_shown_holds_no_secret() -> None:
 
 
 def test_the_outline_holds_neither_secrets_nor_words() -> None:
-    told = json.dumps(outline(SETTINGS))
-    assert not [word for word in (CANARY, "Terse", "Good morning") if word in told]
+    text = json.dumps(outline(SETTINGS))
+    assert not [word for word in (CANARY, "Terse", "Good morning") if word in text]
     assert outline(SETTINGS)["cron"] == ["0 9 * * *"]
 
 

@@ -89,5 +89,5 @@ def test_another_version_or_a_field_that_is_missing_or_misshapen_is_refused(sign
     ],
 )
 def test_what_was_signed_counts_for_its_life_and_not_before(at: datetime, *, counts: bool) -> None:
-    said = why_outdated("it was made at", at, now=NOW, life=DAY)
-    assert said == ("" if counts else f"it was made at {at:%Y-%m-%d %H:%M} UTC; it is valid for 24 h")
+    reason = why_outdated("it was made at", at, now=NOW, life=DAY)
+    assert reason == ("" if counts else f"it was made at {at:%Y-%m-%d %H:%M} UTC; it is valid for 24 h")

@@ -117,10 +117,10 @@ async def test_a_browser_gets_the_answer_and_nothing_of_it_that_leads_elsewhere(
         assert (shown.status_code, shown.text, shown.headers["content-type"]) == (200, "hello", "text/html")
         assert not {"location", "set-cookie"} & set(shown.headers)
         assert (await browser.get(gate.url)).status_code == 403
-    [asked] = heads
-    assert asked.startswith(b"GET /grafana/d/fleet?x=1 HTTP/1.1")
-    assert b"x-grafana-org-id: 1" in asked
-    assert not [word for word in (b"secret", b"cookie", b"hermesops-") if word in asked.lower()]
+    [output] = heads
+    assert output.startswith(b"GET /grafana/d/fleet?x=1 HTTP/1.1")
+    assert b"x-grafana-org-id: 1" in output
+    assert not [word for word in (b"secret", b"cookie", b"hermesops-") if word in output.lower()]
 
 
 async def test_monitoring_that_does_not_answer_is_said() -> None:

@@ -21,8 +21,8 @@ def main_only() -> set[str]:
 
 
 def test_unreviewed_code_reaches_nothing_that_is_not_public() -> None:
-    assert {one.name: findings(one.content, main_only=main_only()) for one in workflows()} == {
-        one.name: [] for one in workflows()
+    assert {workflow.name: findings(workflow.content, main_only=main_only()) for workflow in workflows()} == {
+        workflow.name: [] for workflow in workflows()
     }
 
 
@@ -33,18 +33,18 @@ def test_the_page_restricts_every_environment_that_it_names() -> None:
 def test_the_workflow_that_gave_branches_the_keys_of_production_is_noticed() -> None:
     old = yaml.safe_load((Path(__file__).parents[2] / "data" / "pipelines" / "preview-with-keys.yml").read_text())
     for restricted in (set[str](), {"staging-preview", "production-preview"}):
-        found = "\n".join(findings(old, main_only=restricted))
+        text = "\n".join(findings(old, main_only=restricted))
         for part in ("secrets", "environment", "permissions id-token: write", "runs on ${{ vars.HERMESOPS_RUNNER"):
-            assert f"preview, by pull_request: has {part}" in found or f"preview, by pull_request: {part}" in found
+            assert f"preview, by pull_request: has {part}" in text or f"preview, by pull_request: {part}" in text
 
 
 def job(**changed: object) -> dict[str, Any]:
-    made = {"runs-on": "ubuntu-24.04", "permissions": {"contents": "read"}, "steps": [CHECKOUT], **changed}
-    return {name: value for name, value in made.items() if value is not None}
+    job = {"runs-on": "ubuntu-24.04", "permissions": {"contents": "read"}, "steps": [CHECKOUT], **changed}
+    return {name: value for name, value in job.items() if value is not None}
 
 
-def wrong(on: object, one: dict[str, Any], **top: object) -> list[str]:
-    return findings({"on": on, "permissions": {}, **top, "jobs": {"j": one}}, main_only={"production", "staging"})
+def wrong(on: object, job: dict[str, Any], **top: object) -> list[str]:
+    return findings({"on": on, "permissions": {}, **top, "jobs": {"j": job}}, main_only={"production", "staging"})
 
 
 SECRET = {"env": {"KEY": "${{ secrets.KEY }}"}}
@@ -94,8 +94,8 @@ def test_rights_that_a_file_does_not_name_are_the_repositorys() -> None:
 
 
 def test_secrets_of_the_whole_file_are_those_of_each_job() -> None:
-    found = wrong("pull_request", job(), env={"KEY": "${{ secrets.KEY }}"})
-    assert found == ["j, by pull_request: has secrets", "j: environment none is not for main alone"]
+    names = wrong("pull_request", job(), env={"KEY": "${{ secrets.KEY }}"})
+    assert names == ["j, by pull_request: has secrets", "j: environment none is not for main alone"]
 
 
 @pytest.mark.parametrize("on", UNREVIEWED)
@@ -111,12 +111,12 @@ def test_main_in_an_environment_for_main_alone_may_have_keys() -> None:
     kept = {"uses": "actions/download-artifact@x", "with": {"path": "${{ runner.temp }}/saved"}}
     good = job(**SECRET, environment="${{ matrix.t }}", strategy={"matrix": {"t": ["staging", "production"]}})
     assert wrong(ON_MAIN, good) == []
-    asked = {"workflow_dispatch": {"inputs": {"t": {"options": ["staging", "production"]}}}}
-    assert wrong(asked, job(**SECRET, environment="${{ inputs.t }}", steps=[CHECKOUT, kept])) == []
+    request = {"workflow_dispatch": {"inputs": {"t": {"options": ["staging", "production"]}}}}
+    assert wrong(request, job(**SECRET, environment="${{ inputs.t }}", steps=[CHECKOUT, kept])) == []
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({}, "environment none is not for main alone"),
         ({"environment": "other"}, "environment other is not for main alone"),
@@ -143,7 +143,7 @@ def test_main_in_an_environment_for_main_alone_may_have_keys() -> None:
         ),
     ],
 )
-def test_what_lets_others_into_a_job_with_keys_is_noticed(changed: dict[str, Any], said: str) -> None:
-    found = wrong({**ON_MAIN, "workflow_dispatch": {"inputs": {"free": {}}}}, job(**SECRET, **changed))
-    assert len(found) == 1
-    assert said in found[0]
+def test_what_lets_others_into_a_job_with_keys_is_noticed(changed: dict[str, Any], message: str) -> None:
+    names = wrong({**ON_MAIN, "workflow_dispatch": {"inputs": {"free": {}}}}, job(**SECRET, **changed))
+    assert len(names) == 1
+    assert message in names[0]

@@ -16,7 +16,8 @@ from hermesops.cli import root
 from hermesops.settings.environment import Environment
 from hermesops.settings.schema import schema
 from tests.support.pipelines.reach import environments_of
-from tests.support.pipelines.workflows import ROOT, WORD, Workflow, programs, workflow, workflows
+from tests.support.pipelines.workflows import ROOT, WORD, Workflow, programs, workflows
+from tests.support.pipelines.workflows import workflow as workflow_named
 from tests.support.suite.cases import each_case
 
 ALL = workflows()
@@ -26,10 +27,10 @@ _COMMENTED = re.compile(r"^\s+uses: \S+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    for one in ALL:
-        for step in one.steps():
+    for workflow in ALL:
+        for step in workflow.steps():
             for words in programs(step.get("run", "")):
-                yield f"{one.name}: {' '.join(words)}", words
+                yield f"{workflow.name}: {' '.join(words)}", words
 
 
 LINES = dict(commands())
@@ -51,7 +52,7 @@ def test_each_command_exists_with_its_options_and_arguments(line: str) -> None:
             break  # a noun that takes what it is about, as drill NAME
     values, extra, _ = command.make_parser(context).parse_args(list(rest))  # raises for an option that is not there
     assert not extra
-    assert [one.name for one in command.params if one.required and values.get(one.name) is None] == []
+    assert [param.name for param in command.params if param.required and values.get(param.name) is None] == []
 
 
 @each_case("line", [line for line, words in LINES.items() if words[0] == "make"])
@@ -63,40 +64,40 @@ def test_each_target_of_make_exists(line: str) -> None:
         assert re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE), target
 
 
-@each_case("one", ALL, ids=lambda one: one.name)
-def test_what_others_wrote_is_pinned_by_its_commit_and_says_its_version(one: Workflow) -> None:
-    used = [step["uses"] for step in one.steps() if "uses" in step]
+@each_case("workflow", ALL, ids=lambda workflow: workflow.name)
+def test_what_others_wrote_is_pinned_by_its_commit_and_says_its_version(workflow: Workflow) -> None:
+    used = [step["uses"] for step in workflow.steps() if "uses" in step]
     assert used
     assert [name for name in used if not _PINNED.fullmatch(name)] == []
-    lines = [line for line in one.file.read_text().splitlines() if line.strip().startswith("uses:")]
+    lines = [line for line in workflow.file.read_text().splitlines() if line.strip().startswith("uses:")]
     assert [line for line in lines if not _COMMENTED.match(line)] == []
 
 
 def test_one_action_has_one_commit() -> None:
-    found: dict[str, set[str]] = {}
-    for one in ALL:
-        for step in one.steps():
+    uses: dict[str, set[str]] = {}
+    for workflow in ALL:
+        for step in workflow.steps():
             if "uses" in step:
                 action, _, commit = step["uses"].partition("@")
-                found.setdefault(action, set()).add(commit)
-    assert {action: commits for action, commits in found.items() if len(commits) > 1} == {}
+                uses.setdefault(action, set()).add(commit)
+    assert {action: commits for action, commits in uses.items() if len(commits) > 1} == {}
 
 
-@each_case("one", ALL, ids=lambda one: one.name)
-def test_rights_are_given_to_jobs_alone_and_are_few(one: Workflow) -> None:
-    assert one.content["permissions"] == {}
-    for name, job in one.jobs.items():
+@each_case("workflow", ALL, ids=lambda workflow: workflow.name)
+def test_rights_are_given_to_jobs_alone_and_are_few(workflow: Workflow) -> None:
+    assert workflow.content["permissions"] == {}
+    for name, job in workflow.jobs.items():
         assert job["permissions"].items() <= {"contents": "read", "id-token": "write", "actions": "read"}.items(), name
         logs_in = any("configure-aws-credentials" in step.get("uses", "") for step in job["steps"])
         assert ("id-token" in job["permissions"]) is logs_in, name
 
 
-@each_case("one", ALL, ids=lambda one: one.name)
-def test_every_job_ends_and_two_never_work_on_the_same(one: Workflow) -> None:
-    for name, job in one.jobs.items():
+@each_case("workflow", ALL, ids=lambda workflow: workflow.name)
+def test_every_job_ends_and_two_never_work_on_the_same(workflow: Workflow) -> None:
+    for name, job in workflow.jobs.items():
         assert 0 < job["timeout-minutes"] <= 360, name
         writes = "APPLY_ROLE" in str(job)
-        group: Any = job.get("concurrency") or one.content.get("concurrency")
+        group: Any = job.get("concurrency") or workflow.content.get("concurrency")
         assert group or not writes, name
         if writes:
             assert group is not None
@@ -105,9 +106,9 @@ def test_every_job_ends_and_two_never_work_on_the_same(one: Workflow) -> None:
 
 def test_what_changes_an_environment_shares_its_one_group() -> None:
     groups = [
-        workflow("apply").jobs["staging"]["concurrency"]["group"],
-        workflow("apply").jobs["apply"]["concurrency"]["group"],
-        workflow("rollout").jobs["rollout"]["concurrency"]["group"],
+        workflow_named("apply").jobs["staging"]["concurrency"]["group"],
+        workflow_named("apply").jobs["apply"]["concurrency"]["group"],
+        workflow_named("rollout").jobs["rollout"]["concurrency"]["group"],
     ]
     assert groups == [
         "hermesops-staging",
@@ -116,23 +117,23 @@ def test_what_changes_an_environment_shares_its_one_group() -> None:
     ]
 
 
-@each_case("one", ALL, ids=lambda one: one.name)
-def test_nothing_that_others_typed_is_put_into_a_script(one: Workflow) -> None:
-    assert [step["run"] for step in one.steps() if "${{" in step.get("run", "")] == []
+@each_case("workflow", ALL, ids=lambda workflow: workflow.name)
+def test_nothing_that_others_typed_is_put_into_a_script(workflow: Workflow) -> None:
+    assert [step["run"] for step in workflow.steps() if "${{" in step.get("run", "")] == []
 
 
-@each_case("one", ALL, ids=lambda one: one.name)
-def test_secrets_are_in_variables_of_jobs_that_an_environment_guards(one: Workflow) -> None:
-    for name, job in one.jobs.items():
+@each_case("workflow", ALL, ids=lambda workflow: workflow.name)
+def test_secrets_are_in_variables_of_jobs_that_an_environment_guards(workflow: Workflow) -> None:
+    for name, job in workflow.jobs.items():
         if "secrets." in str(job):
             assert job.get("environment"), name
         for step in job["steps"]:
             assert "secrets." not in str(step.get("run", "")) + str(step.get("with", "")), name
 
 
-@each_case("one", ALL, ids=lambda one: one.name)
-def test_a_checkout_leaves_no_token_behind(one: Workflow) -> None:
-    for step in one.steps():
+@each_case("workflow", ALL, ids=lambda workflow: workflow.name)
+def test_a_checkout_leaves_no_token_behind(workflow: Workflow) -> None:
+    for step in workflow.steps():
         if "actions/checkout" in step.get("uses", ""):
             assert step["with"]["persist-credentials"] is False
 
@@ -144,37 +145,39 @@ def test_each_role_is_of_the_environments_that_settings_let_in() -> None:
         for name in ("staging", "production")
     }
     let_in = {
-        role: {pattern.strip().rpartition(":")[2] for one in settings.values() for pattern in one[key].split(",")}
+        role: {
+            pattern.strip().rpartition(":")[2] for setting in settings.values() for pattern in setting[key].split(",")
+        }
         for role, key in (("APPLY_ROLE", "subjects"), ("PREVIEW_ROLE", "preview_subjects"))
     }
-    for one in ALL:
-        for name, job in one.jobs.items():
+    for workflow in ALL:
+        for name, job in workflow.jobs.items():
             for role, environments in let_in.items():
                 if role in str(job):
-                    assert environments_of(job, one.events) <= environments, f"{one.name}: {name}"
+                    assert environments_of(job, workflow.events) <= environments, f"{workflow.name}: {name}"
     assert not let_in["APPLY_ROLE"] & let_in["PREVIEW_ROLE"]
 
 
 def test_the_key_that_signs_is_in_two_jobs_of_main_alone() -> None:
     holders = {
-        f"{one.name}:{name}": job["environment"]
-        for one in ALL
-        for name, job in one.jobs.items()
+        f"{workflow.name}:{name}": job["environment"]
+        for workflow in ALL
+        for name, job in workflow.jobs.items()
         if "PIPELINE_KEY" in str(job)
     }
     assert holders == {"apply:staging": "staging", "apply:save": "production-save"}
 
 
 def test_text_of_others_gets_into_a_summary_only_as_code_that_it_cannot_end() -> None:
-    for one in ALL:
-        for step in one.steps():
+    for workflow in ALL:
+        for step in workflow.steps():
             script = step.get("run", "")
-            assert "```" not in script, one.name
+            assert "```" not in script, workflow.name
             for line in script.splitlines():
                 if "hermesops " in line and not line.strip().startswith("echo"):
                     assert "GITHUB_STEP_SUMMARY" not in line, line
-        if "pipeline-summary" in one.file.read_text():
-            assert one.content["defaults"]["run"]["shell"] == "bash", "else a failure before the pipe is none"
+        if "pipeline-summary" in workflow.file.read_text():
+            assert workflow.content["defaults"]["run"]["shell"] == "bash", "else a failure before the pipe is none"
 
 
 def summed_up(text: str, folder: Path) -> str:
@@ -214,7 +217,7 @@ def test_a_summary_is_bounded(tmp_path: Path) -> None:
 
 
 def test_production_changes_only_by_an_approved_preview_on_main() -> None:
-    jobs = workflow("apply").jobs
+    jobs = workflow_named("apply").jobs
     changing = {
         name
         for name, job in jobs.items()
@@ -269,13 +272,13 @@ def test_a_secret_in_clear_is_found_with_its_place(tmp_path: Any) -> None:  # no
         pem,
     ]
 
-    found = subprocess.run(hook, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    completed = subprocess.run(hook, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
 
-    assert found.returncode == 1, found.stdout + found.stderr
-    assert "AWS Access Key" in found.stdout
-    assert f"{planted}:4" in found.stdout
-    assert "Private Key" in found.stdout
-    assert key not in found.stdout
+    assert completed.returncode == 1, completed.stdout + completed.stderr
+    assert "AWS Access Key" in completed.stdout
+    assert f"{planted}:4" in completed.stdout
+    assert "Private Key" in completed.stdout
+    assert key not in completed.stdout
 
 
 def test_pre_commit_runs_what_make_lint_runs() -> None:

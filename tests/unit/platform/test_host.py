@@ -19,22 +19,22 @@ LIFE = timedelta(days=90)
 
 def test_a_certificate_is_good_for_its_names_and_authority_until_a_month_before_its_end(tmp_path: Path) -> None:
     authority = authority_in(tmp_path)
-    made, now = authority.serve(NAMES, life=LIFE).pem, datetime.now(UTC)
+    text, now = authority.serve(NAMES, life=LIFE).pem, datetime.now(UTC)
     assert AT.certificate_names == NAMES
-    assert is_good(made, NAMES, authority, now)
-    assert not is_good(made, NAMES, authority, now + timedelta(days=61))
-    assert not is_good(made, ["10.213.0.2", *NAMES[1:]], authority, now)
-    assert not is_good(made, NAMES, authority_in(tmp_path, environment="other"), now)
+    assert is_good(text, NAMES, authority, now)
+    assert not is_good(text, NAMES, authority, now + timedelta(days=61))
+    assert not is_good(text, ["10.213.0.2", *NAMES[1:]], authority, now)
+    assert not is_good(text, NAMES, authority_in(tmp_path, environment="other"), now)
     assert not is_good("", NAMES, authority, now)
 
 
 def test_a_processs_certificate_is_good_under_its_own_name_alone(tmp_path: Path) -> None:
     authority, now = authority_in(tmp_path), datetime.now(UTC)
     worker, monitor = CallerName("local", "hermesops-worker"), CallerName("local", "hermesops-monitor")
-    made = authority.introduce(worker, life=LIFE).pem
-    assert is_of_caller(made, worker, authority, now)
-    assert not is_of_caller(made, monitor, authority, now)
-    assert not is_of_caller(made, worker, authority, now + timedelta(days=61))
+    pem = authority.introduce(worker, life=LIFE).pem
+    assert is_of_caller(pem, worker, authority, now)
+    assert not is_of_caller(pem, monitor, authority, now)
+    assert not is_of_caller(pem, worker, authority, now + timedelta(days=61))
 
 
 async def test_roles_of_one_run_get_the_same_certificate_and_a_host_that_has_a_good_one_gets_none(
@@ -81,8 +81,8 @@ def test_side_by_side_or_not_every_role_runs_once_and_after_what_it_needs() -> N
 
 
 def test_roles_that_are_not_asked_for_make_no_run_of_their_own() -> None:
-    asked = {"hermes_base", "hermes_platform_tls", "hermes_platform_monitoring"}
-    assert stages_of(asked, side_by_side=True) == [
+    calls = {"hermes_base", "hermes_platform_tls", "hermes_platform_monitoring"}
+    assert stages_of(calls, side_by_side=True) == [
         [("hermes_base", "hermes_platform_tls", "hermes_platform_monitoring")]
     ]
     assert stages_of({"hermes_platform_control"}, side_by_side=False) == [[("hermes_platform_control",)]]

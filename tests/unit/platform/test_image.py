@@ -26,7 +26,7 @@ MACHINE = "hermes-local-platform"
 SERVICES = dict.fromkeys(PlatformService, "10.0.0.1:1")
 
 
-def programs(said: list[str], *, listed: tuple[Any, ...] = (), newest: str = "image-2") -> LocalPrograms:
+def programs(reports: list[str], *, listed: tuple[Any, ...] = (), newest: str = "image-2") -> LocalPrograms:
     async def list_machines() -> tuple[Any, ...]:
         return listed
 
@@ -34,33 +34,35 @@ def programs(said: list[str], *, listed: tuple[Any, ...] = (), newest: str = "im
         return newest
 
     client: Any = part(list_machines=list_machines)
-    return LocalPrograms("local", SERVICES, client, "hel1", "basic", newest_image, said.append)
+    return LocalPrograms("local", SERVICES, client, "hel1", "basic", newest_image, reports.append)
 
 
 def state_with(image: str | None) -> dict[str, Any]:
     inputs = {"region": "hel1", "server_type": "basic"} | ({"image_id": image} if image else {})
-    one = {"urn": f"urn:pulumi:local::platform::a::{MACHINE}", "type": MACHINE_TYPE, "inputs": inputs}
-    return {"deployment": {"resources": [one]}}
+    resource = {"urn": f"urn:pulumi:local::platform::a::{MACHINE}", "type": MACHINE_TYPE, "inputs": inputs}
+    return {"deployment": {"resources": [resource]}}
 
 
-@pytest.mark.parametrize(("newest", "boots", "told"), [("image-2", "image-2", "image-2"), ("", None, "from the base")])
+@pytest.mark.parametrize(
+    ("newest", "boots", "expected"), [("image-2", "image-2", "image-2"), ("", None, "from the base")]
+)
 async def test_a_new_machine_boots_the_newest_image_or_the_base_and_it_is_said(
-    newest: str, boots: str | None, told: str
+    newest: str, boots: str | None, expected: str
 ) -> None:
-    said: list[str] = []
-    program = await programs(said, newest=newest).make({})
+    reports: list[str] = []
+    program = await programs(reports, newest=newest).make({})
     assert program.args.image_id == boots
-    assert [told in line for line in said] == [True]
+    assert [expected in line for line in reports] == [True]
 
 
 @pytest.mark.parametrize("image", ["image-1", None])
 async def test_a_machine_that_is_there_keeps_what_it_boots_from(image: str | None) -> None:
     """Another image would replace it, and its data with it."""
-    said: list[str] = []
-    assert (await programs(said).make(state_with(image))).args.image_id == image
+    reports: list[str] = []
+    assert (await programs(reports).make(state_with(image))).args.image_id == image
     listed = (part(name=MACHINE, image_id=image, server_type="pro"),)
-    found = (await programs(said, listed=listed).make({})).args
-    assert (found.image_id, found.server_type, said) == (image, "pro", [])
+    local_platform_args = (await programs(reports, listed=listed).make({})).args
+    assert (local_platform_args.image_id, local_platform_args.server_type, reports) == (image, "pro", [])
 
 
 @pytest.fixture
@@ -121,23 +123,23 @@ async def test_an_image_that_no_machine_would_boot_is_refused_before_anything_is
 
 
 def test_what_the_image_is_made_of_names_no_place_on_this_computer(tmp_path: Path) -> None:
-    found = programs_in(tmp_path, loki=True)
-    assert str(tmp_path) not in str(found.inputs)
-    assert set(found.files) == {"versitygw", "hermes-ingest", "hermes-router", "loki"}
+    platform_programs = programs_in(tmp_path, loki=True)
+    assert str(tmp_path) not in str(platform_programs.inputs)
+    assert set(platform_programs.files) == {"versitygw", "hermes-ingest", "hermes-router", "loki"}
     assert "loki" not in programs_in(tmp_path, loki=False).files
     assert programs_in(tmp_path, loki=False).variables["hermes_platform_monitoring_loki"] == ""
 
 
 def test_the_image_is_told_what_the_roles_that_install_need(tmp_path: Path) -> None:
     """Every variable that an install half names and that has no default."""
-    told = programs_in(tmp_path, loki=True).variables
+    variables = programs_in(tmp_path, loki=True).variables
     for role in load(assets.folder("images") / PLATFORM_IMAGE).roles[1:]:
         folder = assets.folder("roles") / role
         specs = yaml.safe_load((folder / "meta/argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
         text = "".join((folder / "tasks" / name).read_text() for name in ("preflight.yml", "install.yml"))
         required = {name for name, option in specs.items() if option.get("required") and name in text}
-        assert required <= set(told), role
-        assert {name for name in told if name.startswith(role)} <= set(specs), role
+        assert required <= set(variables), role
+        assert {name for name in variables if name.startswith(role)} <= set(specs), role
 
 
 def programs_in(folder: Path, *, loki: bool) -> PlatformPrograms:

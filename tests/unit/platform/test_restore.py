@@ -65,7 +65,7 @@ async def test_nothing_works_with_the_registry_before_its_new_epoch() -> None:
 async def test_a_platform_that_no_environment_uses_has_no_epoch_and_no_processes() -> None:
     host = Host()
     assert (await host.restore(is_connected=False).run("latest")).epoch == 0
-    assert [one.split()[0] for one in host.done] == ["set", "apply", "rm"]
+    assert [name.split()[0] for name in host.done] == ["set", "apply", "rm"]
 
 
 @pytest.mark.parametrize(("failing", "error"), [("set -eu", UnavailableError), ("apply", PartlyDoneError)])
@@ -73,16 +73,16 @@ async def test_the_note_stays_until_all_is_done(failing: str, error: type[Except
     host = Host(failing)
     with pytest.raises(error):
         await host.restore().run("latest")
-    assert not [one for one in host.done if one.startswith(("rm", "epoch", "systemctl"))]
+    assert not [name for name in host.done if name.startswith(("rm", "epoch", "systemctl"))]
 
 
 @each_case("says", ["", "/etc", f"{ASIDE}\x1b[2J", f"{ASIDE}\n{ASIDE}", "x" * 100_000])
 async def test_a_host_that_names_another_folder_is_told_of_in_words_that_may_be_shown(says: str) -> None:
     host = Host(says=says)
-    with pytest.raises(UnavailableError, match="when asked to set its database aside") as told:
+    with pytest.raises(UnavailableError, match="when asked to set its database aside") as caught:
         await host.restore().run("latest")
-    assert len(told.value.message) < 250
-    assert told.value.message.isprintable()
+    assert len(caught.value.message) < 250
+    assert caught.value.message.isprintable()
     assert len(host.done) == 1
 
 

@@ -49,10 +49,10 @@ async def test_roles_that_failed_are_told_with_their_step_until_they_are_done(
 
     with pytest.raises(PartlyDoneError, match="line 19"):
         await host._apply_noted(MachineId("m"), has_packages=False)
-    told = roles.read().told
-    assert "failed on 2026-11-28 04:30 UTC (hermes-local-platform: step" in told
-    assert told.endswith("up applies them again")
-    assert "\x1b" not in told
+    text = roles.read().told
+    assert "failed on 2026-11-28 04:30 UTC (hermes-local-platform: step" in text
+    assert text.endswith("up applies them again")
+    assert "\x1b" not in text
     assert not roles.read().is_done
 
     with pytest.raises(KeyboardInterrupt):

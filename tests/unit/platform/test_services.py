@@ -37,7 +37,7 @@ class Host:
             )
         self.done.append("restarted")
         self.restarted = re.findall(r"(\S+)\.service", command.partition("systemctl restart")[2])
-        self.states |= {one: "failed" if one in self.broken else "active" for one in self.restarted}
+        self.states |= {name: "failed" if name in self.broken else "active" for name in self.restarted}
         return Completed(0, b"", b"")
 
     def units(self) -> str:
@@ -83,7 +83,9 @@ async def test_a_followed_log_is_of_one_service_and_of_its_unit(host: Host) -> N
 async def test_without_a_name_what_is_down_is_restarted_and_nothing_else(host: Host) -> None:
     done = await host.services.restart("", "t")
     assert host.restarted == ["hermes-platform-ingest", "hermes-platform-loki"]
-    assert [(one.name, one.is_healthy) for one in done] == [(name, True) for name in host.restarted]
+    assert [(service_state.name, service_state.is_healthy) for service_state in done] == [
+        (name, True) for name in host.restarted
+    ]
     host.restarted = []
     assert (await host.services.restart("", "t"), host.restarted) == ([], [])
     assert host.noted == [(["hermes-platform-ingest", "hermes-platform-loki"], "t")], "what is not done is not noted"
@@ -111,20 +113,20 @@ async def test_one_that_does_not_stay_up_is_named_with_the_way_to_its_log(host: 
 
 
 async def test_the_log_of_what_is_down_is_shown_or_of_the_one_that_is_named(host: Host) -> None:
-    found = await host.services.logs("", 2)
-    assert [one.service for one in found] == ["hermes-platform-ingest", "hermes-platform-loki"]
-    [one] = await host.services.logs("nginx", 2)
-    assert one.lines == ("hermes-platform-nginx said one", "hermes-platform-nginx said two")
+    service_logs = await host.services.logs("", 2)
+    assert [service_log.service for service_log in service_logs] == ["hermes-platform-ingest", "hermes-platform-loki"]
+    [service_log] = await host.services.logs("nginx", 2)
+    assert service_log.lines == ("hermes-platform-nginx said one", "hermes-platform-nginx said two")
 
 
 async def test_a_log_that_cannot_be_read_hides_no_other(host: Host) -> None:
     host.unreadable = {"hermes-platform-ingest"}
-    found = await host.services.logs("", 2)
-    assert [(one.service, len(one.lines)) for one in found] == [
+    service_logs = await host.services.logs("", 2)
+    assert [(service_log.service, len(service_log.lines)) for service_log in service_logs] == [
         ("hermes-platform-ingest", 0),
         ("hermes-platform-loki", 2),
     ]
-    problem = unread(found)
+    problem = unread(service_logs)
     assert isinstance(problem, PartlyDoneError)
     assert "hermes-platform-ingest" in problem.message
     assert "hermes-platform-loki" not in problem.message
@@ -140,7 +142,7 @@ async def test_where_no_log_can_be_read_the_host_is_unavailable(host: Host) -> N
 
 
 def test_a_service_that_the_host_has_not_is_refused_with_those_it_has(host: Host) -> None:
-    said = {"units": host.units(), "packages": "", "hermesops": "", "backups": "", "certificate": ""}
+    host_state = {"units": host.units(), "packages": "", "hermesops": "", "backups": "", "certificate": ""}
     with pytest.raises(UsageError, match="no service 'worker; true'") as caught:
-        chosen(parse_host(said), "worker; true")
+        chosen(parse_host(host_state), "worker; true")
     assert str(caught.value.hint) == "it has ingest, loki, nginx"

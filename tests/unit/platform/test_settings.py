@@ -24,11 +24,11 @@ actions = "none"
 
 
 def test_values_are_changed_where_they_stand_and_comments_stay() -> None:
-    made = edited(OURS, {"releases": "s3://releases", "backup.bucket": "backups", "registry.url": "postgresql://x"})
-    assert made.splitlines()[0] == 'releases = "s3://releases"'
+    text = edited(OURS, {"releases": "s3://releases", "backup.bucket": "backups", "registry.url": "postgresql://x"})
+    assert text.splitlines()[0] == 'releases = "s3://releases"'
     for line in ("# ours", 'region = "nbg1" # where we are', "# two weeks", "keep_daily = 14"):
-        assert line in made.splitlines()
-    assert tomllib.loads(made) == {
+        assert line in text.splitlines()
+    assert tomllib.loads(text) == {
         "releases": "s3://releases",
         "region": "nbg1",
         "cell_size": 20,

@@ -37,8 +37,8 @@ def test_each_has_a_log_by_its_name_whatever_its_state() -> None:
     unknown = []
     for name in names:
         try:
-            (found,) = chosen(host, name)
-            assert found.unit == name
+            (service_state,) = chosen(host, name)
+            assert service_state.unit == name
         except UsageError:
             unknown.append(name)
     assert unknown == []

@@ -12,8 +12,8 @@ _ROLES = sorted(path.name for path in assets.folder("roles").iterdir() if path.i
 
 def options(role: str) -> dict[str, dict[str, Any]]:
     specs = yaml.safe_load((assets.folder("roles") / role / "meta/argument_specs.yml").read_text())
-    found: dict[str, dict[str, Any]] = specs["argument_specs"]["main"]["options"]
-    return found
+    options: dict[str, dict[str, Any]] = specs["argument_specs"]["main"]["options"]
+    return options
 
 
 def defaults(role: str) -> dict[str, Any]:

@@ -40,9 +40,9 @@ def test_only_users_of_hermesops_own_services_act_with_the_role_of_a_host_at_aws
     """By number, before the rule that refuses everybody; the router, which tenants feed, is none of them."""
     users = {"hermesops": 991, "hermesops-identity": 992, "hermesops-relay": 994, "hermes-alarms": 993}
     assert set(ACT_AS_HOST) == set(users)
-    told = {"results": [{"name": name, "uid": uid} for name, uid in users.items()]}
+    document = {"results": [{"name": name, "uid": uid} for name, uid in users.items()]}
 
-    rules = rendered("hermes_base", "firewall.nft.j2", {**GIVEN, "__hermes_base_told": told})
+    rules = rendered("hermes_base", "firewall.nft.j2", {**GIVEN, "__hermes_base_told": document})
 
     lines = [line.strip() for line in rules.splitlines() if "skuid" in line and ("169.254" in line or "fd00:" in line)]
     assert lines == [
@@ -69,6 +69,6 @@ def test_each_unit_at_aws_that_asks_amazon_runs_as_one_who_may() -> None:
     named = {"{{ __hermes_platform_aws_alarms_user }}": "hermes-alarms"}
 
     assert len(units) > 5
-    assert {name: users for name, users in units.items() if not {named.get(one, one) for one in users} <= may} == {
+    assert {name: users for name, users in units.items() if not {named.get(user, user) for user in users} <= may} == {
         "hermesops-vendor-api.service.j2": ["yes"]  # of local worlds alone: passes a socket on
     }

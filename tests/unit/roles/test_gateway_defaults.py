@@ -10,8 +10,8 @@ from hermesops.wire.settings import ADAPTER_OF
 
 
 def of_role(path: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((assets.folder("roles") / "hermes_gateway" / path).read_text())
-    return found
+    document: dict[str, Any] = yaml.safe_load((assets.folder("roles") / "hermes_gateway" / path).read_text())
+    return document
 
 
 def test_the_routes_are_the_platforms() -> None:

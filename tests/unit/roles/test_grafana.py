@@ -25,8 +25,8 @@ GIVEN = {
 
 def location(*, grafana: bool) -> str:
     text = rendered(ROLE, "nginx.conf.j2", {**GIVEN, "hermes_platform_monitoring_grafana": grafana})
-    found = re.search(r"location \^~ /grafana/ \{.*?\n        \}\n", text, re.DOTALL)
-    return found[0] if found else ""
+    search = re.search(r"location \^~ /grafana/ \{.*?\n        \}\n", text, re.DOTALL)
+    return search[0] if search else ""
 
 
 def test_where_there_is_no_grafana_nothing_leads_to_one() -> None:

@@ -86,22 +86,22 @@ def test_what_everybody_may_read_is_shown(files: ModuleType, tmp_path: Path) -> 
 
 
 def test_what_ansible_says_that_was_asked_holds_no_secret(files: ModuleType, tmp_path: Path) -> None:
-    asked = [
+    documents = [
         {"path": str(tmp_path / "key"), "content": SECRET, "mode": "0600"},
         {"path": str(tmp_path / "a"), "content": "for all", "mode": "0644"},
     ]
     usual = {"state": "file", "owner": "root", "group": "root", "validate": None}
     module = ansible()
-    module.params = {"files": [{**usual, **one} for one in asked]}
-    told: dict[str, Any] = {}
-    module.exit_json = told.update
+    module.params = {"files": [{**usual, **file} for file in documents]}
+    parameters: dict[str, Any] = {}
+    module.exit_json = parameters.update
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "AnsibleModule", lambda **_: module)
         files.main()
 
     assert (tmp_path / "key").read_text() == SECRET
-    assert SECRET not in str([module.params, told])
+    assert SECRET not in str([module.params, parameters])
     assert "for all" in str(module.params)
 
 
@@ -118,7 +118,7 @@ def test_no_link_of_somebody_elses_is_followed(files: ModuleType, tmp_path: Path
         files.bring(ansible(), [entry(files, tmp_path / "link" / "name", "ours", state)])
 
     assert (aim / "name").read_text() == "as it was"
-    assert [one.name for one in aim.iterdir()] == ["name"]
+    assert [path.name for path in aim.iterdir()] == ["name"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="as above")

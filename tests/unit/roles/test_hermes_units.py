@@ -35,8 +35,10 @@ def _step(units: ModuleType, state: str, active: str, ages: dict[str, float]) ->
     """Of a unit that was started 100 s ago and last changed 50 s ago."""
     wanted = units.Unit("a.service", state, ["/settings"], ["/rules"], None, 60)
     is_up = active != "inactive"
-    found = units.Found(is_up, active, "enabled", ["/unit"], "", 100.0, 50.0)
-    step: str | None = units.step_of(wanted, found, lambda paths: min(ages.get(path, float("inf")) for path in paths))
+    unit_state = units.Found(is_up, active, "enabled", ["/unit"], "", 100.0, 50.0)
+    step: str | None = units.step_of(
+        wanted, unit_state, lambda paths: min(ages.get(path, float("inf")) for path in paths)
+    )
     return step
 
 
@@ -86,8 +88,8 @@ def test_only_what_runs_at_every_boot_is_enabled(
     units: ModuleType, state: str, enabled: str, switch: str | None
 ) -> None:
     wanted: Any = units.Unit("a.service", state, [], [], None, 60)
-    found = units.Found(True, "active", enabled, [], "", 1.0, 1.0)
-    assert units.switch_of(wanted, found) == switch
+    unit_state = units.Found(True, "active", enabled, [], "", 1.0, 1.0)
+    assert units.switch_of(wanted, unit_state) == switch
 
 
 def test_the_newest_of_files_counts_and_of_a_folder_what_is_in_it(units: ModuleType, tmp_path: Path) -> None:

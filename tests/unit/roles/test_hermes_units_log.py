@@ -32,8 +32,8 @@ class Module:
             return 0, "\n\n".join("LoadState=loaded\nActiveState=failed\nResult=exit-code" for _ in command[5:]), ""
         return 1, "", "Job for second.service failed."
 
-    def fail_json(self, **told: object) -> None:
-        self.told = told
+    def fail_json(self, **failure: object) -> None:
+        self.told = failure
         raise FailedError
 
 

@@ -18,8 +18,8 @@ def limits(**given: object) -> tuple[float, float]:
     engine.filters["regex_replace"] = lambda text, pattern, new: re.sub(pattern, new, text)
     burst = own["__hermes_platform_monitoring_logs_burst_mb"]
     named = {"__hermes_platform_monitoring_logs_burst_mb": burst}
-    told = {f"hermes_platform_monitoring_{name}": value for name, value in given.items()}
-    rate = engine.from_string(own["__hermes_platform_monitoring_logs_rate"]).render(variables | named | told)
+    role_variables = {f"hermes_platform_monitoring_{name}": value for name, value in given.items()}
+    rate = engine.from_string(own["__hermes_platform_monitoring_logs_rate"]).render(variables | named | role_variables)
     return burst, float(rate)
 
 

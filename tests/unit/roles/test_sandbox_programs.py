@@ -83,8 +83,8 @@ def test_the_sandbox_ends_when_nobody_waits_any_more(tmp_path: Path) -> None:
 def test_what_brings_no_place_for_output_is_no_request(tmp_path: Path, descriptors: int) -> None:
     with _served(tmp_path) as (ours, process):
         _ask(ours, tmp_path / "out", "touch", str(tmp_path / "ran"), descriptors=descriptors)
-        _, said = process.communicate(timeout=TIMEOUT_S)
-    assert said == b"not a request\n"
+        _, output = process.communicate(timeout=TIMEOUT_S)
+    assert output == b"not a request\n"
     assert not (tmp_path / "ran").exists()
 
 
@@ -93,8 +93,8 @@ def test_a_request_that_is_too_long_is_none(tmp_path: Path) -> None:
         sent = array.array("i", [0, 0])
         ours.sendmsg([(5 << 20).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, sent)])
         ours.shutdown(socket.SHUT_WR)
-        _, said = process.communicate(timeout=TIMEOUT_S)
-    assert said == b"not a request\n"
+        _, output = process.communicate(timeout=TIMEOUT_S)
+    assert output == b"not a request\n"
 
 
 def _enter(folder: Path, answer: bytes | None) -> subprocess.CompletedProcess[str]:
@@ -130,16 +130,16 @@ def _take_request(listener: socket.socket, answer: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "said"),
+    ("answer", "code", "message"),
     [
         (b'{"code": 3, "note": ""}', 3, ""),
         (b'{"code": -15, "note": "killed"}', 143, "killed\n"),
         (b"", 137, "The script was stopped: it used more time or memory than the sandbox allows.\n"),
     ],
 )
-def test_a_script_ends_as_it_ended_in_the_sandbox(tmp_path: Path, answer: bytes, code: int, said: str) -> None:
+def test_a_script_ends_as_it_ended_in_the_sandbox(tmp_path: Path, answer: bytes, code: int, message: str) -> None:
     done = _enter(tmp_path, answer)
-    assert (done.returncode, done.stdout, done.stderr) == (code, "to stdout", said)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "to stdout", message)
 
 
 def test_without_a_sandbox_no_script_runs(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ _FIREWALL = "Load the firewall rules"
 """The handler of hermes_base: a firewall is loaded under a timer that takes it back."""
 
 
-def _tasks(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for task in found:
+def _tasks(documents: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for task in documents:
         yield task
         for part in ("block", "rescue", "always"):
             yield from _tasks(task.get(part, []))

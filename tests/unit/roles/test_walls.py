@@ -34,10 +34,10 @@ UNBOUNDED: Mapping[str, str] = {
 
 
 def _units() -> dict[str, tuple[str, str]]:
-    found = {}
+    rules = {}
     for path in sorted(assets.folder("roles").glob("hermes_platform_*/templates/*.service.j2")):
-        found[path.name.removesuffix(".service.j2")] = (path.parents[1].name, path.read_text())
-    return found
+        rules[path.name.removesuffix(".service.j2")] = (path.parents[1].name, path.read_text())
+    return rules
 
 
 def _is_bounded(unit: str) -> bool:
@@ -90,17 +90,17 @@ def _tasks(role: str) -> list[Path]:
 
 def _opened(rules: str) -> list[str]:
     """What a rule lets through after replies and names, in order."""
-    found = [line.strip() for line in rules.splitlines() if re.search(r"\b(accept|reject\b.*)$", line)]
-    return [line for line in found if "skuid" not in line and "established" not in line and "dport 53 " not in line]
+    lines = [line.strip() for line in rules.splitlines() if re.search(r"\b(accept|reject\b.*)$", line)]
+    return [line for line in lines if "skuid" not in line and "established" not in line and "dport 53 " not in line]
 
 
 def test_ingest_reaches_each_port_that_its_unit_tells_it_to_ask_and_no_other() -> None:
     given = {"hermes_platform_monitoring_identity_url": ""}
     unit = rendered(INGEST, "hermes-platform-ingest.service.j2", given)
-    asked = [re.search(rf"--{name}-port=(\d+)", unit) for name in ("prometheus", "nginx")]
+    matches = [re.search(rf"--{name}-port=(\d+)", unit) for name in ("prometheus", "nginx")]
     rules = _opened(rendered(INGEST, "ingest-walls.nft.j2", given))
 
-    ports = ", ".join(found[1] for found in asked if found)
+    ports = ", ".join(matched[1] for matched in matches if matched)
     assert rules == [f"fib daddr type local tcp dport {{ {ports} }} accept", "reject"]
 
 

@@ -44,7 +44,7 @@ def test_only_the_value_changes_in_the_file(tmp_path: Path) -> None:
     assert file.read_text() == TEXT.replace("30", "41")
     assert (changed.before, changed.after, changed.is_written) == (30, 41, True)
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
-    assert [one.name for one in file.parent.iterdir()] == ["settings.toml"], "no draft is left"
+    assert [path.name for path in file.parent.iterdir()] == ["settings.toml"], "no draft is left"
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_only_the_value_changes_in_the_file(tmp_path: Path) -> None:
 def test_values_stand_in_the_file_as_toml_has_them(tmp_path: Path, key: str, text: str, value: object) -> None:
     file = write(tmp_path)
     change(tmp_path, key, text)
-    found: object = tomllib.loads(file.read_text())
+    document: object = tomllib.loads(file.read_text())
     for part in key.split("."):
-        assert isinstance(found, dict)
-        found = found[part]
-    assert found == value
+        assert isinstance(document, dict)
+        document = document[part]
+    assert document == value
     Environment.load("", variables(tmp_path))
 
 

@@ -187,17 +187,17 @@ def test_the_committed_schema_is_the_one_of_the_settings() -> None:
 
 
 def test_the_schema_describes_every_key_and_nothing_else() -> None:
-    found = schema()
-    tables = {name: one for name, one in found["properties"].items() if "$ref" in one}
-    keys = {name: one for name, one in found["properties"].items() if name not in tables}
-    for name, one in tables.items():
-        table = found["$defs"][one["$ref"].rpartition("/")[2]]
+    properties = schema()
+    tables = {name: schema_of for name, schema_of in properties["properties"].items() if "$ref" in schema_of}
+    keys = {name: schema_of for name, schema_of in properties["properties"].items() if name not in tables}
+    for name, schema_of in tables.items():
+        table = properties["$defs"][schema_of["$ref"].rpartition("/")[2]]
         assert not table["additionalProperties"]
         keys |= {f"{name}.{key}": inner for key, inner in table["properties"].items()}
     assert set(keys) == set(FIELDS)
-    assert [key for key, one in keys.items() if not one.get("description")] == []
-    assert not found["additionalProperties"]
-    assert "null" not in json.dumps(found)
+    assert [key for key, schema_of in keys.items() if not schema_of.get("description")] == []
+    assert not properties["additionalProperties"]
+    assert "null" not in json.dumps(properties)
     assert keys["cell_size"].items() >= {"minimum": 1, "maximum": 500, "default": 40}.items()
 
 

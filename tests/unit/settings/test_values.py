@@ -42,10 +42,10 @@ def refusal(tmp_path: Path, key: str, text: str) -> str:
 
 def properties() -> Iterator[tuple[str, dict[str, Any]]]:
     """Each setting with its part of the schema."""
-    found = schema()
-    for name, one in found["properties"].items():
-        table = found["$defs"][one["$ref"].rpartition("/")[2]] if "$ref" in one else None
-        inner = {f"{name}.{key}": each for key, each in table["properties"].items()} if table else {name: one}
+    properties = schema()
+    for name, bound in properties["properties"].items():
+        table = properties["$defs"][bound["$ref"].rpartition("/")[2]] if "$ref" in bound else None
+        inner = {f"{name}.{key}": each for key, each in table["properties"].items()} if table else {name: bound}
         yield from inner.items()
 
 
@@ -66,15 +66,15 @@ def bound(part: dict[str, Any], *names: str) -> bool:
 
 
 def test_each_number_has_a_lower_and_an_upper_bound() -> None:
-    found = [(key, one) for key, part in properties() for one in numbers(part)]
+    bounds = [(key, value) for key, part in properties() for value in numbers(part)]
     unbounded = [
         key
-        for key, one in found
-        if not (bound(one, "minimum", "exclusiveMinimum") and bound(one, "maximum", "exclusiveMaximum"))
+        for key, limit in bounds
+        if not (bound(limit, "minimum", "exclusiveMinimum") and bound(limit, "maximum", "exclusiveMaximum"))
     ]
     assert unbounded == []
     assert {"grace_days", "pool_size", "monthly_budget", "backup.keep_monthly", "model.tokens_per_month"} <= {
-        key for key, _ in found
+        key for key, _ in bounds
     }
 
 
@@ -98,16 +98,16 @@ def test_a_hundred_years_are_taken_and_said_to_be_for_ever(tmp_path: Path) -> No
 def test_no_setting_that_is_shown_takes_a_password_in_a_url(tmp_path: Path) -> None:
     for key, part in properties():
         given = f"light={URL},heavy={URL}" if "additionalProperties" in part else URL
-        said = refusal(tmp_path, key, given)
-        assert CANARY not in said, key
-        assert bool(said) is not is_secret(variable_of(key)), f"{key}: {said}"
+        message = refusal(tmp_path, key, given)
+        assert CANARY not in message, key
+        assert bool(message) is not is_secret(variable_of(key)), f"{key}: {message}"
 
 
 def test_the_redis_of_the_api_may_be_named_with_its_user_and_not_with_a_password(tmp_path: Path) -> None:
     assert refusal(tmp_path, "web.redis_url", "rediss://hermesops@127.0.0.1:6380") == ""
-    said = refusal(tmp_path, "web.redis_url", f"rediss://hermesops:{CANARY}@127.0.0.1:6380")
-    assert "web.redis_url" in said
-    assert CANARY not in said
+    message = refusal(tmp_path, "web.redis_url", f"rediss://hermesops:{CANARY}@127.0.0.1:6380")
+    assert "web.redis_url" in message
+    assert CANARY not in message
 
 
 def test_a_password_in_a_url_of_the_file_is_refused_by_its_key_and_place(tmp_path: Path) -> None:
@@ -136,11 +136,11 @@ def test_a_setting_that_may_hold_a_password_is_hidden_and_its_file_closed(tmp_pa
 
 def test_white_space_around_a_text_does_not_count(tmp_path: Path) -> None:
     write(tmp_path, 'region = "nbg1 "\nserver_types = { light = " a", heavy = "b\\n" }\n')
-    found = load(tmp_path, HERMESOPS_API_URL=" https://vendor.invalid/api/v1\t", HERMESOPS_API_KEY="k\n").settings
-    assert (found.region, found.api_url) == ("nbg1", "https://vendor.invalid/api/v1")
-    assert list(found.server_types.values()) == ["a", "b"]
-    assert found.api_key is not None
-    assert found.api_key.get_secret_value() == "k"
+    settings = load(tmp_path, HERMESOPS_API_URL=" https://vendor.invalid/api/v1\t", HERMESOPS_API_KEY="k\n").settings
+    assert (settings.region, settings.api_url) == ("nbg1", "https://vendor.invalid/api/v1")
+    assert list(settings.server_types.values()) == ["a", "b"]
+    assert settings.api_key is not None
+    assert settings.api_key.get_secret_value() == "k"
 
 
 def test_a_value_that_would_fail_later_is_refused_when_it_is_read(tmp_path: Path) -> None:

@@ -56,13 +56,13 @@ async def test_what_cannot_be_had_is_named_and_keeps_nothing_else_from_being_mad
 
 
 async def test_lines_go_side_by_side(shop: Shop) -> None:
-    told = asyncio.Event()
+    event = asyncio.Event()
 
     async def tell(_: Reporter) -> None:
-        told.set()
+        event.set()
 
     async with asyncio.timeout(20):
-        assert await build([[shop.part("Loki", needs=told)], [Part("base", lambda: False, tell)]], shop.said.append)
+        assert await build([[shop.part("Loki", needs=event)], [Part("base", lambda: False, tell)]], shop.said.append)
 
 
 async def test_a_long_part_says_now_and_then_how_far_it_is(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +87,8 @@ def test_a_look_starts_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("target", ["test", "soak", "coverage", "mutants"])
 def test_make_builds_it_before_all_tests(target: str) -> None:
-    told = recipe(target)
-    assert told.index("tests.support.suite.built") < told.index(
+    text = recipe(target)
+    assert text.index("tests.support.suite.built") < text.index(
         "tests.support.suite.mutants" if target == "mutants" else "pytest "
     )
 

@@ -15,23 +15,23 @@ class Colour(Enum):
 
 
 def test_each_case_is_run_with_all_others() -> None:
-    seen: list[tuple[int, str, Colour]] = []
+    drawn_cases: list[tuple[int, str, Colour]] = []
 
     @each_case("number", [1, 2])
     @each_case(("text", "colour"), [("a", Colour.RED), pytest.param("b", Colour.BLUE, id="x")])
     def check(number: int, text: str, colour: Colour) -> None:
-        seen.append((number, text, colour))
+        drawn_cases.append((number, text, colour))
 
     check()
-    assert seen == [(1, "a", Colour.RED), (1, "b", Colour.BLUE), (2, "a", Colour.RED), (2, "b", Colour.BLUE)]
+    assert drawn_cases == [(1, "a", Colour.RED), (1, "b", Colour.BLUE), (2, "a", Colour.RED), (2, "b", Colour.BLUE)]
 
 
 def test_every_case_that_fails_is_named_and_the_others_are_run() -> None:
-    seen: list[int] = []
+    numbers: list[int] = []
 
     @each_case("number", range(6), ids=lambda number: f"case {number}")
     def check(number: int) -> None:
-        seen.append(number)
+        numbers.append(number)
         if number == 1:
             raise KeyError("one")
         with pytest.raises(ValueError, match="four"):
@@ -39,7 +39,7 @@ def test_every_case_that_fails_is_named_and_the_others_are_run() -> None:
 
     with pytest.raises(KeyError) as raised:
         check()
-    assert seen == [0, 1, 2, 3, 4, 5]
+    assert numbers == [0, 1, 2, 3, 4, 5]
     first, second = raised.value.__notes__
     assert first == "failed: case 1: KeyError: 'one'"
     assert second.startswith("failed: case 4: AssertionError")
@@ -64,26 +64,26 @@ def test_cases_within_cases_are_all_named() -> None:
 
     with pytest.raises(AssertionError) as raised:
         check()
-    said = "\n".join(raised.value.__notes__)
-    assert "b of 1" in said
-    assert "b of 2" in said
+    output = "\n".join(raised.value.__notes__)
+    assert "b of 1" in output
+    assert "b of 2" in output
 
 
 def test_cases_are_found_when_they_are_run() -> None:
-    found: list[str] = []
+    names: list[str] = []
 
     def values() -> Iterator[str]:
-        found.append("found")
+        names.append("found")
         yield "a"
 
     @each_case("text", values)
     async def check(text: str) -> None:
         await asyncio.sleep(0)  # noqa: TID251 - lets another task run
-        found.append(text)
+        names.append(text)
 
-    assert found == []
+    assert names == []
     asyncio.run(check())
-    assert found == ["found", "a"]
+    assert names == ["found", "a"]
 
 
 def test_a_test_without_a_case_fails() -> None:
@@ -119,5 +119,5 @@ def test_fixtures_and_the_report_are_pytests(pytester: pytest.Pytester) -> None:
             assert number <= limit
         """
     )
-    said = pytester.runpytest_inprocess("-p", "no:asyncio").stdout
-    said.fnmatch_lines(["*assert 3 <= 2", "*failed: 3: *", "*failed: 4: *", "*1 failed*"])
+    line_matcher = pytester.runpytest_inprocess("-p", "no:asyncio").stdout
+    line_matcher.fnmatch_lines(["*assert 3 <= 2", "*failed: 3: *", "*failed: 4: *", "*1 failed*"])

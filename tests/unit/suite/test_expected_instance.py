@@ -10,38 +10,38 @@ RUNNING = ExpectedInstance("ada", Phase.RUNNING, has_machine=True, memory=("sail
 
 
 def act(kind: str, instance: ExpectedInstance) -> Act:
-    [found] = [one for one in acts_of(instance) if one.kind == kind]
-    return found
+    [act] = [act for act in acts_of(instance) if act.kind == kind]
+    return act
 
 
 def reachable() -> set[tuple[Phase, bool, str, str]]:
-    seen: set[tuple[Phase, bool, str, str]] = set()
+    pairs: set[tuple[Phase, bool, str, str]] = set()
     todo = [ExpectedInstance("ada")]
     while todo:
         instance = todo.pop()
         key = (instance.phase, instance.has_machine, instance.plan, instance.region)
-        if key not in seen:
-            seen.add(key)
-            todo += [one.after for one in acts_of(instance)]
-    return seen
+        if key not in pairs:
+            pairs.add(key)
+            todo += [act.after for act in acts_of(instance)]
+    return pairs
 
 
 def test_every_phase_is_reached_with_every_plan_and_region() -> None:
-    found = reachable()
+    pairs = reachable()
     for phase in (Phase.RUNNING, Phase.SUSPENDED, Phase.ENDING):
-        assert {(plan, region) for each, _, plan, region in found if each is phase} == {
+        assert {(plan, region) for each, _, plan, region in pairs if each is phase} == {
             (plan, region) for plan in ("light", "heavy") for region in ("hel1", "nbg1")
         }
-    assert {has_machine for phase, has_machine, _, _ in found if phase is Phase.SUSPENDED} == {True, False}
-    assert not [each for each in found if each[0] is Phase.RUNNING and not each[1]]
+    assert {has_machine for phase, has_machine, _, _ in pairs if phase is Phase.SUSPENDED} == {True, False}
+    assert not [each for each in pairs if each[0] is Phase.RUNNING and not each[1]]
 
 
 def test_every_act_is_named_once_and_says_whose_it_is() -> None:
     for phase in Phase:
         acts = acts_of(replace(RUNNING, phase=phase, newest=(), saved_id="1f"))
-        kinds = [one.kind for one in acts]
+        kinds = [act.kind for act in acts]
         assert len(kinds) == len(set(kinds)) > 0
-        assert all("ada" in one.words and one.after.user == "ada" for one in acts)
+        assert all("ada" in act.words and act.after.user == "ada" for act in acts)
 
 
 def test_what_was_taught_after_a_backup_is_gone_after_its_restore_alone() -> None:

@@ -15,7 +15,7 @@ REFUSED = replace(MOVE, refusal="is suspended")
 
 
 def done(act: Act, *ends: tuple[int, str]) -> Done:
-    return Done(act, [("", Ran(act.words, code, "", said, 1.0)) for code, said in ends])
+    return Done(act, [("", Ran(act.words, code, "", output, 1.0)) for code, output in ends])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_another_command_in_between_is_not_the_end() -> None:
 
 
 @each_case(
-    ("code", "said", "again"),
+    ("code", "message", "again"),
     [
         (4, "", True),
         (6, "", True),
@@ -68,5 +68,5 @@ def test_another_command_in_between_is_not_the_end() -> None:
         (0, "", False),
     ],
 )
-def test_what_asks_to_be_repeated_is(code: int, said: str, *, again: bool) -> None:
-    assert _is_repeated(Ran(("x",), code, "", said, 1.0)) is again
+def test_what_asks_to_be_repeated_is(code: int, message: str, *, again: bool) -> None:
+    assert _is_repeated(Ran(("x",), code, "", message, 1.0)) is again

@@ -59,46 +59,46 @@ def polls(registry: Registry, polled: PolledMachine, ada: Instance) -> None:
 def test_the_order_opens_the_machine_and_says_so(
     registry: Registry, orders: BreakGlassOrders, polled: PolledMachine, ada: Instance
 ) -> None:
-    made = orders.make(ada, orders.signers(), source="192.0.2.7", seconds=600, why="cut off")
-    assert (made.source, made.host_key, made.who) == ("192.0.2.7/32", HOST_KEY, "tester")
+    order = orders.make(ada, orders.signers(), source="192.0.2.7", seconds=600, why="cut off")
+    assert (order.source, order.host_key, order.who) == ("192.0.2.7/32", HOST_KEY, "tester")
     polls(registry, polled, ada)
-    opened = orders.wait_open(ada, made)
+    opened = orders.wait_open(ada, order)
     assert (opened.address, opened.expires_at.timestamp()) == ("192.0.2.1", BORN + 600)
     assert polled.ssh.until == {"192.0.2.7/32": BORN + 600}
-    assert [one.id for one in orders.close(ada, why="done")] == [made.id]
-    assert not orders.key_of(made.id).exists()
+    assert [order.id for order in orders.close(ada, why="done")] == [order.id]
+    assert not orders.key_of(order.id).exists()
     polls(registry, polled, ada)
     assert polled.ssh.admitted == []
-    assert registry.break_glass.get(made.id).outcome == "the access was ended early"
+    assert registry.break_glass.get(order.id).outcome == "the access was ended early"
 
 
 def test_a_refusal_of_the_machines_is_told(
     registry: Registry, orders: BreakGlassOrders, polled: PolledMachine, ada: Instance, tmp_path: Path
 ) -> None:
     eve = Operator(tmp_path, "eve")
-    made = orders.make(ada, eve.signers, source="192.0.2.7", seconds=600, why="cut off")
+    order = orders.make(ada, eve.signers, source="192.0.2.7", seconds=600, why="cut off")
     polls(registry, polled, ada)
     with pytest.raises(RefusedError, match="the order is refused: the signature is by no release signer"):
-        orders.wait_open(ada, made)
+        orders.wait_open(ada, order)
 
 
 def test_a_machine_that_does_not_ask_is_told_as_that(orders: BreakGlassOrders, ada: Instance) -> None:
-    made = orders.make(ada, orders.signers(), source="192.0.2.7", seconds=600, why="cut off")
+    order = orders.make(ada, orders.signers(), source="192.0.2.7", seconds=600, why="cut off")
     with pytest.raises(UnavailableError, match="did not fetch the order within 1 s"):
-        orders.wait_open(ada, made, timeout_s=1)
-    ended = orders.registry.break_glass.get(made.id)
+        orders.wait_open(ada, order, timeout_s=1)
+    ended = orders.registry.break_glass.get(order.id)
     assert ended.state(orders.registry.now()) == "closed", "nobody waits for it any more"
-    assert not orders.key_of(made.id).exists()
+    assert not orders.key_of(order.id).exists()
 
 
 def test_an_order_that_is_ended_meanwhile_is_not_waited_for(
     registry: Registry, orders: BreakGlassOrders, ada: Instance
 ) -> None:
-    made = orders.make(ada, orders.signers(), source="192.0.2.7", seconds=600, why="cut off")
+    order = orders.make(ada, orders.signers(), source="192.0.2.7", seconds=600, why="cut off")
     ending = threading.Timer(0.3, lambda: registry.break_glass.withdraw(ada.id, why="no"))
     ending.start()
     with pytest.raises(RefusedError, match="the order is closed"):
-        orders.wait_open(ada, made)
+        orders.wait_open(ada, order)
     ending.join()
 
 
@@ -152,9 +152,9 @@ def test_a_session_shows_a_key_that_was_made_for_it_and_not_the_one_that_signs(
     """A machine may be hostile, and the key that signs may sign releases, too."""
     first, second = (orders.make(ada, orders.signers(), source="192.0.2.7", seconds=60, why="x") for _ in range(2))
 
-    shown = [json.loads(one.text)["key"] for one in (first, second)]
+    shown = [json.loads(order.text)["key"] for order in (first, second)]
     assert len({*shown, orders.signers().public()}) == 3
-    assert [Signers(orders.key_of(one.id)).public() for one in (first, second)] == shown
+    assert [Signers(orders.key_of(order.id)).public() for order in (first, second)] == shown
     assert orders.key_of(first.id).stat().st_mode & 0o777 == 0o600
     orders.forget(first.id)
     orders.forget(first.id)

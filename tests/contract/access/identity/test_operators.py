@@ -211,6 +211,6 @@ def test_a_job_of_github_proves_itself_by_a_token_that_is_made_when_it_is_needed
 
 def test_a_token_is_not_asked_for_in_the_clear(tmp_path: Path) -> None:
     env = environment(tmp_path, operators="verified", oidc_issuer=URL, oidc_audience="a", oidc_subjects="b")
-    asked = replace(env, variables={**env.variables, "ACTIONS_ID_TOKEN_REQUEST_URL": "http://tokens.example.org/"})
+    ci_env = replace(env, variables={**env.variables, "ACTIONS_ID_TOKEN_REQUEST_URL": "http://tokens.example.org/"})
     with pytest.raises(RefusedError, match="ACTIONS_ID_TOKEN_REQUEST_URL: it is not encrypted"):
-        who_acts(asked)
+        who_acts(ci_env)

@@ -41,12 +41,14 @@ def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
     assert str(refused.value.hint) == f"chmod 600 {file}"
 
 
-@pytest.mark.parametrize(("content", "said"), [(b"", "is empty"), (b" \n", "is empty"), (b"\xff\xfe", "is not text")])
-def test_a_secret_file_with_nothing_usable_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "message"), [(b"", "is empty"), (b" \n", "is empty"), (b"\xff\xfe", "is not text")]
+)
+def test_a_secret_file_with_nothing_usable_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "x.key"
     make_secret(file, "")
     file.write_bytes(content)
-    with pytest.raises(RefusedError, match=said):
+    with pytest.raises(RefusedError, match=message):
         read_secret(file, what="test key")
 
 

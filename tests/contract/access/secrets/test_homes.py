@@ -19,9 +19,9 @@ CANARY = "canary-5510"
 
 
 def identity(folder: Path, name: str = "identity") -> tuple[Path, str]:
-    made = pyrage.x25519.Identity.generate()
-    make_secret(folder / name, f"# made for a test\n{made}\n")
-    return folder / name, str(made.to_public())
+    key = pyrage.x25519.Identity.generate()
+    make_secret(folder / name, f"# made for a test\n{key}\n")
+    return folder / name, str(key.to_public())
 
 
 def age_home(folder: Path, *more: str) -> AgeBackend:
@@ -43,12 +43,12 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> SecretBackend:
     if request.param == "aws":
         request.getfixturevalue("aws")
-    made: dict[str, Callable[[], SecretBackend]] = {
+    backends: dict[str, Callable[[], SecretBackend]] = {
         "folder": lambda: FolderBackend(tmp_path / "keys"),
         "age": lambda: age_home(tmp_path),
         "aws": lambda: AwsBackend("hermesops/staging"),
     }
-    return made[request.param]()
+    return backends[request.param]()
 
 
 def test_a_home_is_empty_at_first(home: SecretBackend) -> None:

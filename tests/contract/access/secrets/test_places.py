@@ -73,9 +73,9 @@ def test_the_routers_key_may_live_there_and_may_not_be_short(tmp_path: Path) -> 
 
 
 def test_pulumis_passphrase_is_made_once_where_the_home_takes_it(tmp_path: Path) -> None:
-    made = app_of(tmp_path).pulumi_passphrase()
-    assert app_of(tmp_path).pulumi_passphrase() == made
-    assert app_of(tmp_path).secrets.read(PULUMI_PASSPHRASE) == made
+    passphrase = app_of(tmp_path).pulumi_passphrase()
+    assert app_of(tmp_path).pulumi_passphrase() == passphrase
+    assert app_of(tmp_path).secrets.read(PULUMI_PASSPHRASE) == passphrase
     with pytest.raises(RefusedError, match="HERMESOPS_SECRET_PULUMI_PASSPHRASE"):
         app_of(tmp_path, SECRETS_HOME="environment").pulumi_passphrase()
 
@@ -120,5 +120,5 @@ def test_what_no_one_needs_is_named(tmp_path: Path) -> None:
 
 async def test_every_secret_that_is_needed_is_checked(tmp_path: Path) -> None:
     checks = await app_of(tmp_path, API_URL="http://127.0.0.1:9/api/v1").checks.check_secrets()
-    assert [check.name for check in checks] == [one.name for one in CATALOG]
+    assert [check.name for check in checks] == [secret.name for secret in CATALOG]
     assert {check.name: check.verdict for check in checks}["registry.key"] is Verdict.OK

@@ -113,10 +113,10 @@ async def test_a_machine_adds_what_the_platform_proves(
     copy: Copy, registry: Registry, keys: Keys, restic: Restic, ada: Instance
 ) -> None:
     backup = await copy("likes tea")
-    told: list[str] = []
-    proof = Proof(registry, keys, restic, told.append)
+    reports: list[str] = []
+    proof = Proof(registry, keys, restic, reports.append)
     assert (await proof.check(backup)).is_proved
-    assert "likes tea" not in "".join(told)
+    assert "likes tea" not in "".join(reports)
     other = Backup(backup.id, ada.id, NOW, "", 1, 1, State({}))
     assert not (await proof.prove(other)).is_proved
     assert "memory: unknown, now 1" in registry.backups.get(ada.id, "").checked
@@ -128,8 +128,8 @@ async def test_a_damaged_repository_is_told_and_noted(
     backup = await copy("likes coffee")
     s3 = store.s3(store.platform.credential())
     prefix = f"test/{backup.instance_id}/index/"  # restic asks ten times for data that is gone
-    for one in s3.list_objects_v2(Bucket="backups", Prefix=prefix)["Contents"]:
-        s3.delete_object(Bucket="backups", Key=one["Key"])
+    for content in s3.list_objects_v2(Bucket="backups", Prefix=prefix)["Contents"]:
+        s3.delete_object(Bucket="backups", Key=content["Key"])
     checked = await Proof(registry, keys, restic, lambda _: None).check(backup)
     assert not checked.is_proved
     assert "damaged" in checked.checked
@@ -141,9 +141,9 @@ async def test_the_platform_takes_away_what_a_machine_cannot(
     first = await copy("one")
     second = await copy("two")
     repository, password = await keys.for_platform(ada.id)
-    assert {one.id for one in await restic.snapshots(repository, password)} == {first.id, second.id}
+    assert {snapshot.id for snapshot in await restic.snapshots(repository, password)} == {first.id, second.id}
     await restic.forget(repository, password, [first.id])
-    assert [one.id for one in await restic.snapshots(repository, password)] == [second.id]
+    assert [snapshot.id for snapshot in await restic.snapshots(repository, password)] == [second.id]
 
 
 async def test_a_rotated_key_opens_the_repository_and_the_old_one_does_not(
@@ -165,9 +165,9 @@ async def test_a_computer_without_restic_is_told_which_package(store: ServedStor
         return store.platform.credential()
 
     nowhere = Restic({"PATH": "/nonexistent"}, credential)
-    with pytest.raises(RefusedError, match="no restic") as told:
+    with pytest.raises(RefusedError, match="no restic") as caught:
         await nowhere.begin(store.bucket.repository("test", InstanceId("x")), "word")
-    assert str(told.value.hint) == "apt-get install restic"
+    assert str(caught.value.hint) == "apt-get install restic"
 
 
 async def test_an_object_store_that_is_gone_is_told_at_once(registry: Registry, ada: Instance, restic: Restic) -> None:

@@ -119,7 +119,7 @@ async def test_it_goes_after_its_time_and_nobody_elses_does(
     clock.turn(29 * DAY)
     assert ended.backups.due() == []
     clock.turn(DAY)
-    assert [one.id for one in ended.backups.due()] == [ada.id]
+    assert [instance.id for instance in ended.backups.due()] == [ada.id]
     await ended.backups.erase(ended.backups.due()[0])
     assert (_left(root, ada), _left(root, bob)) == (0, 5)
     assert registry.backups.repository_keys(ada.id) is None
@@ -139,7 +139,7 @@ async def test_cut_short_the_next_run_finishes_it(
     ended.is_cut = True
     with pytest.raises(UnavailableError, match="cut short"):
         await ended.backups.erase(ada)
-    assert [one.id for one in ended.backups.due()] == [ada.id]
+    assert [instance.id for instance in ended.backups.due()] == [ada.id]
     ended.is_cut = False
     await ended.backups.erase(ada)
     assert _left(root, ada) == 0

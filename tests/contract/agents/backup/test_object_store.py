@@ -54,7 +54,7 @@ def test_it_reads_and_adds_and_unlocks_in_its_own_repository(machine: "S3Client"
     machine.put_object(Bucket=NAME, Key=f"{PREFIX}/data/01/new", Body=b"added")
     assert machine.get_object(Bucket=NAME, Key=f"{PREFIX}/data/01/new")["Body"].read() == b"added"
     listed = machine.list_objects_v2(Bucket=NAME, Prefix=f"{PREFIX}/snapshots/")["Contents"]
-    assert [one["Key"] for one in listed] == [f"{PREFIX}/snapshots/one"]
+    assert [stored["Key"] for stored in listed] == [f"{PREFIX}/snapshots/one"]
     machine.put_object(Bucket=NAME, Key=f"{PREFIX}/locks/mine", Body=b"lock")
     machine.delete_object(Bucket=NAME, Key=f"{PREFIX}/locks/mine")
     assert "Contents" not in machine.list_objects_v2(Bucket=NAME, Prefix=f"{PREFIX}/locks/mine")
@@ -141,12 +141,12 @@ def test_it_has_no_say_in_accounts(store: ServedStore) -> None:
     own = store.platform.issue("test-accounts", store.bucket.repository("test", OWN))
     session = boto3.Session(own.access_key, own.secret_key, region_name=store.bucket.region)
     iam = session.client("iam", endpoint_url=store.bucket.iam_endpoint)
-    asked: tuple[Callable[[], object], ...] = (
+    calls: tuple[Callable[[], object], ...] = (
         lambda: iam.put_user_policy(UserName="test-accounts", PolicyName="more", PolicyDocument=POLICY),
         lambda: iam.create_access_key(UserName="test-accounts"),
         iam.list_users,
     )
-    for ask in asked:
+    for ask in calls:
         with pytest.raises(ClientError, match=r"AccessDenied|not authorized"):
             ask()
 

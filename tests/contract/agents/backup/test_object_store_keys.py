@@ -39,7 +39,7 @@ def both(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Objec
         def keys() -> set[str]:
             if not store._has(USER):
                 return set()
-            return {one["AccessKeyId"] for one in store._iam.list_access_keys(UserName=USER)["AccessKeyMetadata"]}
+            return {entry["AccessKeyId"] for entry in store._iam.list_access_keys(UserName=USER)["AccessKeyMetadata"]}
 
         yield store, keys
 
@@ -76,9 +76,13 @@ async def test_a_simulated_world_builds_and_starts_no_server(tmp_path: Path) -> 
         store.prepare()
     world.mkdir()
     store.prepare()
-    made = store.issue(USER, store.bucket.repository("test", INSTANCE))
+    credential = store.issue(USER, store.bucket.repository("test", INSTANCE))
     (kept,) = (world / "object-store-users" / USER).iterdir()
-    assert (kept.name, kept.read_text(), kept.stat().st_mode & 0o777) == (made.access_key, made.secret_key, 0o600)
+    assert (kept.name, kept.read_text(), kept.stat().st_mode & 0o777) == (
+        credential.access_key,
+        credential.secret_key,
+        0o600,
+    )
 
 
 def test_objects_are_written_listed_read_and_removed(both: tuple[ObjectStore, KeysOf]) -> None:

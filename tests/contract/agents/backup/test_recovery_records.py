@@ -85,20 +85,20 @@ class World:
 
     async def rebuilt(self) -> dict[InstanceId, RecoveryRecord]:
         """Write what the records alone say into an empty registry."""
-        found = await self.records.stored.all(KEYS)
-        assert not found.unread
-        for record in found.records.values():
+        stored_records = await self.records.stored.all(KEYS)
+        assert not stored_records.unread
+        for record in stored_records.records.values():
             self.registry.recovery.recover_instance(record.instance, why="test")
             self.registry.recovery_records.take_back(record)
-        return dict(found.records)
+        return dict(stored_records.records)
 
 
 @pytest.fixture
 async def world(served: ServedStore, tmp_path: Path) -> World:
-    found = World(served, tmp_path)
-    for name in await records_of(found.registry, found.find).stored.names():
-        await found.records.remove(name)
-    return found
+    world = World(served, tmp_path)
+    for name in await records_of(world.registry, world.find).stored.names():
+        await world.records.remove(name)
+    return world
 
 
 def volume_of(alias: str) -> str:
@@ -114,30 +114,30 @@ async def test_a_lost_registry_gets_back_passwords_volumes_backups_and_names(wor
     instances = [await world.backed_up(alias, count) for alias, count in (("ada", 3), ("bob", 1))]
     registry = world.registry
     before = {
-        one.id: (
-            registry.backups.repository_keys(one.id).password,  # type: ignore[union-attr] # each has one
-            registry.backups.list(one.id),
-            registry.instances.get(one.id).user_alias,
-            registry.instance_secrets.api_server_key(one.id),
+        instance.id: (
+            registry.backups.repository_keys(instance.id).password,  # type: ignore[union-attr] # each has one
+            registry.backups.list(instance.id),
+            registry.instances.get(instance.id).user_alias,
+            registry.instance_secrets.api_server_key(instance.id),
         )
-        for one in instances
+        for instance in instances
     }
     await world.lose()
     await world.rebuilt()
     registry = world.registry
     after = {
-        one.id: (
-            registry.backups.repository_keys(one.id).password,  # type: ignore[union-attr] # as above
-            registry.backups.list(one.id),
-            registry.instances.get(one.id).user_alias,
-            registry.instance_secrets.api_server_key(one.id),
+        instance.id: (
+            registry.backups.repository_keys(instance.id).password,  # type: ignore[union-attr] # as above
+            registry.backups.list(instance.id),
+            registry.instances.get(instance.id).user_alias,
+            registry.instance_secrets.api_server_key(instance.id),
         )
-        for one in instances
+        for instance in instances
     }
     assert after == before
-    for one in instances:
-        alias, machine = one.user_alias, MachineId(f"of-{one.user_alias}")
-        assert registry.data_keys.release(volume_of(alias), machine, one.id, fresh=FRESH) == f"{alias}-key"
+    for instance in instances:
+        alias, machine = instance.user_alias, MachineId(f"of-{instance.user_alias}")
+        assert registry.data_keys.release(volume_of(alias), machine, instance.id, fresh=FRESH) == f"{alias}-key"
     # Twice changes nothing, and the next backup gets a credential of its own.
     entries = len(registry.audit.list())
     await world.rebuilt()
@@ -146,14 +146,14 @@ async def test_a_lost_registry_gets_back_passwords_volumes_backups_and_names(wor
 
 
 async def test_a_repository_is_begun_only_once_its_password_is_recorded(world: World) -> None:
-    seen: list[int] = []
+    numbers: list[int] = []
 
     async def begin(_repository: Repository, _password: str) -> None:
-        seen.append(len(await world.records.stored.names()))
+        numbers.append(len(await world.records.stored.names()))
 
     ada = placed(world.registry)
     await Keys(world.registry, world.find, "test", begin, world.records).open(ada.id)
-    assert seen == [1]
+    assert numbers == [1]
 
 
 async def test_a_first_backup_after_a_rebuild_without_the_store_takes_the_password_back(world: World) -> None:
@@ -181,7 +181,7 @@ async def test_an_older_copy_of_the_registry_takes_back_newer_backups_and_no_for
     assert world.registry.recovery_records.take_back(record) == TakenBack()
     world.registry.backups.forget(ada.id, ["ada2"], why="as in a copy of before it")
     assert world.registry.recovery_records.take_back(record) == TakenBack(backups=1)
-    assert [one.id for one in world.registry.backups.list(ada.id)] == ["ada2", "ada1"]
+    assert [backup.id for backup in world.registry.backups.list(ada.id)] == ["ada2", "ada1"]
 
 
 async def test_a_record_opens_with_its_key_at_its_instance_alone_and_shows_nothing(
@@ -200,9 +200,9 @@ async def test_a_record_opens_with_its_key_at_its_instance_alone_and_shows_nothi
     with pytest.raises(RefusedError, match="cannot be decrypted"):
         await stored.read(bob.id, name, KEYS)
     for other in (KeyRing("k1", {"k1": bytes(32)}), KeyRing("k2", {"k2": bytes(32)})):
-        found = await stored.all(other)
-        assert not found.records
-        assert ada.id in found.unread
+        stored_records = await stored.all(other)
+        assert not stored_records.records
+        assert ada.id in stored_records.unread
 
 
 async def test_a_machines_credential_neither_reads_nor_writes_records(world: World, served: ServedStore) -> None:
@@ -264,10 +264,10 @@ async def test_every_instance_is_recorded_by_the_hourly_job_and_sealed_anew_with
     world.registry.backups.make_repository(again.id, "another")
     assert await world.records.save_all() == {f"ada ({ended.id})": "", f"ada ({again.id})": ""}
     assert (await world.records.stored.names()).keys() == {ended.id, again.id}
-    for one in (ended, again):
-        world.registry.terminations.terminate(one.id)
-        world.registry.backups.forget_repository(one.id, why="t")
-        await world.records.remove(one.id)
+    for instance in (ended, again):
+        world.registry.terminations.terminate(instance.id)
+        world.registry.backups.forget_repository(instance.id, why="t")
+        await world.records.remove(instance.id)
     ada, bob = [await world.backed_up(alias) for alias in ("bea", "bob")]
     await world.records.remove(ada.id)
     world.store.put(f"test/recovery/{ada.id}/UPPER", b"")  # nothing of ours has such a name
@@ -336,8 +336,8 @@ async def test_killed_at_any_change_the_next_save_ends_it_and_the_password_is_ne
 
         with pytest.raises(UnavailableError, match="killed"):
             await records_of(world.registry, find).save(ada.id)
-        found = (await world.records.stored.all(KEYS)).records
-        assert found[ada.id].password == held.password, f"killed at change {number}"
+        records = (await world.records.stored.all(KEYS)).records
+        assert records[ada.id].password == held.password, f"killed at change {number}"
         await world.records.save(ada.id)
         (record,) = (await world.records.stored.all(KEYS)).records.values()
         assert record.backups[0].id == f"more{number}"
@@ -355,7 +355,7 @@ async def test_another_password_than_the_records_is_refused_and_nothing_is_overw
     assert await world.records.stored.names() == before
 
 
-def _versions(served: ServedStore, one: Instance) -> int:
+def _versions(served: ServedStore, instance: Instance) -> int:
     s3 = served.s3(served.platform.credential())
-    listed = s3.list_object_versions(Bucket="backups", Prefix=f"test/recovery/{one.id}/")
+    listed = s3.list_object_versions(Bucket="backups", Prefix=f"test/recovery/{instance.id}/")
     return len(listed.get("Versions", [])) + len(listed.get("DeleteMarkers", []))

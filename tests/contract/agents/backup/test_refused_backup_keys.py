@@ -117,7 +117,7 @@ async def test_a_key_that_the_store_refuses_is_replaced_once(store: ServedStore,
     assert machine.asked == 1
 
     machine.asked, machine.always_refused = 0, True
-    with pytest.raises(RefusedError, match=KEY_REFUSED) as told:
+    with pytest.raises(RefusedError, match=KEY_REFUSED) as caught:
         await copies.make(ada, MACHINE, why="four")
     assert machine.asked == 2, "no endless change of keys"
-    assert "hermesops env check" in str(told.value.hint)
+    assert "hermesops env check" in str(caught.value.hint)

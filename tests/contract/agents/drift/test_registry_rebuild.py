@@ -62,13 +62,13 @@ def test_killed_at_any_write_the_same_rebuild_goes_on(place: RegistryPlace, monk
         break
     assert deaths > 3
     registry = place.open()
-    assert sorted(one.title for one in registry.instances.list()) == ["user0", "user1", "user2"]
-    for number, one in enumerate(LOST.instances):
-        held = registry.backups.repository_keys(one.id)
+    assert sorted(instance.title for instance in registry.instances.list()) == ["user0", "user1", "user2"]
+    for number, lost in enumerate(LOST.instances):
+        held = registry.backups.repository_keys(lost.id)
         assert held
         assert held.password == f"password {number}"
         volume = VOLUME.format(number)
-        assert registry.data_keys.release(volume, one.machine_id, one.id, fresh="x" * 64) == "key"
+        assert registry.data_keys.release(volume, lost.machine_id, lost.id, fresh="x" * 64) == "key"
     assert not registry.audit.check().findings
     registry.close()
     with pytest.raises(RefusedError, match="is intact"):
@@ -90,8 +90,8 @@ def test_a_rebuild_over_a_whole_registry_adds_rows_and_touches_none(place: Regis
     for added in (2, 0):
         assert rebuild_at(place).apply(LOST, over="local", reason="t") == added
     registry = place.open()
-    assert {one.title for one in registry.instances.list()} == {"mine", recovered(1).user_id, "user2"}
+    assert {instance.title for instance in registry.instances.list()} == {"mine", recovered(1).user_id, "user2"}
     assert registry.epochs.now() == epoch
     assert registry.audit.check().entries > entries
     registry.close()
-    assert "before-rebuild" in {one.reason for one in place.copies.list()}
+    assert "before-rebuild" in {copy.reason for copy in place.copies.list()}

@@ -31,17 +31,17 @@ def test_what_the_registry_recorded_of_one_instance_and_of_no_other(registry: Re
     registry.health_samples.add({ada.id: (sample.at, sample.to_json())})
     registry.health_samples.add({ada.id: (later.at, later.to_json())})
     registry.health_samples.add({ada.id: (later.at + timedelta(seconds=1), "nonsense")})
-    found = instance_timeline(registry, ada, None)
-    assert [one.what for one in found][-5:] == [
+    happenings = instance_timeline(registry, ada, None)
+    assert [happening.what for happening in happenings][-5:] == [
         "operation_opened",
         "operation_ended",
         "operation_step",
         "machine_reboot_seen",
         "gateway_restart_seen",
     ]
-    assert {one.subject for one in found} == {f"instance/{ada.id}", f"machine/{ada.machine_name}"}
+    assert {happening.subject for happening in happenings} == {f"instance/{ada.id}", f"machine/{ada.machine_name}"}
     recent = instance_timeline(registry, ada, registry.now())
-    assert [one.what for one in recent] == ["machine_reboot_seen", "gateway_restart_seen"]
+    assert [happening.what for happening in recent] == ["machine_reboot_seen", "gateway_restart_seen"]
 
 
 def test_counts_of_monitoring_stand_for_health_samples_of_their_time(registry: Registry) -> None:
@@ -52,8 +52,8 @@ def test_counts_of_monitoring_stand_for_health_samples_of_their_time(registry: R
         registry.health_samples.add({ada.id: (at, replace(sample, at=at, restarts=restarts).to_json())})
     alert = Happening(sample.at + timedelta(seconds=90), "", "alert_fired", f"instance/{ada.id}", "GatewayDown")
     past = Monitored((alert,), counts_since=sample.at + timedelta(minutes=2))
-    found = instance_timeline(registry, ada, None, past)
-    assert [one.what for one in found][-2:] == ["gateway_restart_seen", "alert_fired"]
+    happenings = instance_timeline(registry, ada, None, past)
+    assert [happening.what for happening in happenings][-2:] == ["gateway_restart_seen", "alert_fired"]
 
 
 def test_revocations_of_certificates_and_tokens_stand_in_order(registry: Registry, clock: TurnedClock) -> None:
@@ -67,8 +67,8 @@ def test_revocations_of_certificates_and_tokens_stand_in_order(registry: Registr
     registry.model_tokens.revoke(ada.id, why="leak")
     clock.turn(60)
     registry.audit.append("tokens_revoked", f"instance/{ada.id}", why="leak", after={"purposes": ["chat"]})
-    found = [(one.what, one.detail) for one in instance_timeline(registry, ada, begin)]
-    assert found == [
+    lines = [(happening.what, happening.detail) for happening in instance_timeline(registry, ada, begin)]
+    assert lines == [
         ("certificates_revoked", "certificates 1, stolen"),
         ("model_tokens_revoked", "generation 1 -> 2, leak"),
         ("tokens_revoked", "purposes chat, leak"),

@@ -30,11 +30,11 @@ def test_who_is_near_the_end_of_the_plans_room_is_named_the_fullest_first(regist
     back_up(registry, cid.id, 1, 38)
     back_up(registry, dan.id, 40)
     registry.terminations.terminate(dan.id)
-    found = registry.backups.list_low_on_disk(SIZES)
-    assert found == (LowOnDisk("cid", Plan.LIGHT, 38 * GB, 40 * GB), LowOnDisk("ada", Plan.LIGHT, 32 * GB, 40 * GB))
+    agents = registry.backups.list_low_on_disk(SIZES)
+    assert agents == (LowOnDisk("cid", Plan.LIGHT, 38 * GB, 40 * GB), LowOnDisk("ada", Plan.LIGHT, 32 * GB, 40 * GB))
     assert registry.backups.list_low_on_disk({}) == ()
-    assert fleet_shapes.crowded(found)[0] == {"user": "cid", "plan": "light", "bytes": 38 * GB, "size": 40 * GB}
-    assert "cid has 38.0 of 40 GB" in notices.crowded_lines(found)[0]
+    assert fleet_shapes.crowded(agents)[0] == {"user": "cid", "plan": "light", "bytes": 38 * GB, "size": 40 * GB}
+    assert "cid has 38.0 of 40 GB" in notices.crowded_lines(agents)[0]
 
 
 def test_people_are_told_of_the_first_and_how_many_more_there_are() -> None:

@@ -42,7 +42,9 @@ def watched(registry: Registry) -> None:
 
 
 def conditions(registry: Registry) -> dict[InstanceId, str]:
-    return {one: judgement.condition.value for one, judgement in fleet_health(registry).judgements.items()}
+    return {
+        instance_id: judgement.condition.value for instance_id, judgement in fleet_health(registry).judgements.items()
+    }
 
 
 def test_instances_that_should_run_are_judged_by_what_is_recorded(registry: Registry, clock: TurnedClock) -> None:
@@ -55,9 +57,9 @@ def test_instances_that_should_run_are_judged_by_what_is_recorded(registry: Regi
     )
     answered(registry, ada)
     assert conditions(registry) == {ada.id: "healthy", bob.id: "down", cleo.id: "unknown"}
-    found = fleet_health(registry)
-    assert [one.instance.user for one in selected(found, set(Condition))] == ["bob", "cleo", "ada"]
-    assert [one.instance.user for one in selected(found, {Condition.HEALTHY})] == ["ada"]
+    health = fleet_health(registry)
+    assert [judged.instance.user for judged in selected(health, set(Condition))] == ["bob", "cleo", "ada"]
+    assert [judged.instance.user for judged in selected(health, {Condition.HEALTHY})] == ["ada"]
     beat(registry, cleo)
     clock.turn(60)
     assert conditions(registry)[ada.id] == "healthy"
@@ -108,19 +110,19 @@ def test_an_instance_that_is_asked_is_judged_by_its_answer_and_by_what_is_record
 ) -> None:
     ada = running(registry, "ada")
     machine, node = MachineState(MachineId("m-ada"), MachineStatus.READY), NodeState(ada.id, 1, "d", "r")
-    seen = Observation(ada, machine, node, GatewayHealth.OK)
+    observed = Observation(ada, machine, node, GatewayHealth.OK)
     cases = {
-        "the gateway answered 0 s ago": seen,
+        "the gateway answered 0 s ago": observed,
         "its machine was gone when JustAVPS was asked 0 s ago": Observation(ada, None),
         "its machine was stopped when JustAVPS was asked 0 s ago": Observation(
             ada, replace(machine, status=MachineStatus.STOPPED)
         ),
         "hermes-node did not answer through the toolbox": Observation(ada, machine),
-        "its machine is not personalised": replace(seen, node=replace(node, instance_id=None), gateway=None),
+        "its machine is not personalised": replace(observed, node=replace(node, instance_id=None), gateway=None),
         "its machine is personalised for another instance": replace(
-            seen, node=replace(node, instance_id=InstanceId("other")), gateway=None
+            observed, node=replace(node, instance_id=InstanceId("other")), gateway=None
         ),
-        "its gateway is fenced": replace(seen, node=replace(node, fenced=True)),
+        "its gateway is fenced": replace(observed, node=replace(node, fenced=True)),
     }
     for reason, observation in cases.items():
         judged = observed_health(registry, observation)
@@ -128,13 +130,13 @@ def test_an_instance_that_is_asked_is_judged_by_its_answer_and_by_what_is_record
         assert judged.reasons == (reason,)
     answered(registry, ada, GatewayHealth.SILENT)
     clock.turn(10)
-    well = observed_health(registry, seen)
+    well = observed_health(registry, observed)
     assert well is not None
     assert well.condition is Condition.HEALTHY, "an older answer outweighed the one of now"
     watched(registry)
     late = observed_health(
-        registry, replace(seen, instance=replace(ada, last_heartbeat=registry.now() - timedelta(hours=1)))
+        registry, replace(observed, instance=replace(ada, last_heartbeat=registry.now() - timedelta(hours=1)))
     )
     assert late is not None
     assert late.condition is Condition.DEGRADED
-    assert observed_health(registry, replace(seen, instance=replace(ada, status=InstanceStatus.SUSPENDED))) is None
+    assert observed_health(registry, replace(observed, instance=replace(ada, status=InstanceStatus.SUSPENDED))) is None

@@ -31,17 +31,17 @@ def fleet(registry: Registry) -> Fleet:
 
 def test_a_part_of_the_fleet_shows_only_what_is_of_it(registry: Registry, fleet: Fleet, clock: TurnedClock) -> None:
     ada, bob = running(registry, "ada"), running(registry, "bob")
-    for one in (ada, bob):
-        registry.operations.open(OperationKind.RESTART, f"instance/{one.id}", instance_id=one.id, intent={})
+    for instance in (ada, bob):
+        registry.operations.open(OperationKind.RESTART, f"instance/{instance.id}", instance_id=instance.id, intent={})
     registry.leases.take(f"instance/{ada.id}", this_process(), over="")
     registry.instances.begin_grace(bob.id, clock() + timedelta(days=7))
     registry.freezes.set(begins_at=None, ends_at=None, reason="quarter end")
     registry.freezes.set(begins_at=clock() + timedelta(days=1), ends_at=None, reason="to come")
     whole = fleet.status(Selector({}), ALL)
-    assert [one.instance.user for one in whole.instances] == ["ada"]
-    assert ([one.instance_id for one in whole.stopped], whole.at_work) == ([bob.id], 1)
-    assert [one.id for one in whole.ending] == [bob.id]
-    assert [one.reason for one in whole.freezes] == ["quarter end"]
+    assert [judged.instance.user for judged in whole.instances] == ["ada"]
+    assert ([operation.instance_id for operation in whole.stopped], whole.at_work) == ([bob.id], 1)
+    assert [instance.id for instance in whole.ending] == [bob.id]
+    assert [freeze.reason for freeze in whole.freezes] == ["quarter end"]
     assert whole.loss is not None
     part_ = fleet.status(fleet.selector("user=ada"), ALL)
     assert ([*part_.stopped], part_.at_work) == ([], 1)

@@ -76,23 +76,23 @@ async def test_each_figure_over_its_stretch_of_time(url: str) -> None:
 
 
 async def test_what_it_has_nothing_of_is_absent_and_not_nought(url: str) -> None:
-    told = await Prometheus(url).vitals([BOB, NOBODY], since=BEGIN, until=BEGIN + HOUR)
-    assert set(told[BOB].figures) == {Vital.GATEWAY_ERRORS, Vital.TURN_LATENCY}
-    assert "hermes_queue_age_seconds" in told[BOB].missing[Vital.QUEUE_AGE]
-    assert told[NOBODY].figures == {}
-    assert set(told[NOBODY].missing) == set(Vital)
+    vitals = await Prometheus(url).vitals([BOB, NOBODY], since=BEGIN, until=BEGIN + HOUR)
+    assert set(vitals[BOB].figures) == {Vital.GATEWAY_ERRORS, Vital.TURN_LATENCY}
+    assert "hermes_queue_age_seconds" in vitals[BOB].missing[Vital.QUEUE_AGE]
+    assert vitals[NOBODY].figures == {}
+    assert set(vitals[NOBODY].missing) == set(Vital)
 
 
 async def test_a_stretch_before_all_data_says_nothing(url: str) -> None:
-    told = await Prometheus(url).vitals([ADA], since=BEGIN - 3 * HOUR, until=BEGIN - 2 * HOUR)
-    assert told[ADA].figures == {}
+    vitals = await Prometheus(url).vitals([ADA], since=BEGIN - 3 * HOUR, until=BEGIN - 2 * HOUR)
+    assert vitals[ADA].figures == {}
 
 
 async def test_hundreds_are_asked_about_at_once(url: str) -> None:
     many = [InstanceId(f"i-{number}") for number in range(450)]
-    told = await Prometheus(url).vitals([*many, ADA], since=BEGIN, until=BEGIN + HOUR)
-    assert set(told) == {*many, ADA}
-    assert told[ADA].figures[Vital.MEMORY] == 100
+    vitals = await Prometheus(url).vitals([*many, ADA], since=BEGIN, until=BEGIN + HOUR)
+    assert set(vitals) == {*many, ADA}
+    assert vitals[ADA].figures[Vital.MEMORY] == 100
 
 
 async def test_a_gate_may_stand_on_a_metric_that_was_there_within_the_hour(url: str) -> None:

@@ -54,7 +54,7 @@ class Place:
         return MassChanges(self.env(**more), self.registry, given)
 
     def listed(self, agents: Sequence[Instance], *, approver: str = "bob", asker: str = "ada") -> ApprovedList:
-        text = MassChanges(self.env(asker), self.registry).request([one.id for one in agents], reason="cost")
+        text = MassChanges(self.env(asker), self.registry).request([instance.id for instance in agents], reason="cost")
         change, signer = self.changes().open(text)
         return ApprovedList(text, Approvals(self.env(approver)).sign(asked_by(change, signer))[0])
 

@@ -72,8 +72,10 @@ def test_what_was_revoked_or_has_run_out_opens_nothing_and_renews_nothing(
     clock.turn(1)
     with pytest.raises(RefusedError, match="is no longer valid"):
         callers.caller_of(shown(other))
-    told = [(one.action, one.subject, one.why) for one in registry.audit.list() if one.action.startswith("relay")]
-    assert told == [
+    audited = [
+        (entry.action, entry.subject, entry.why) for entry in registry.audit.list() if entry.action.startswith("relay")
+    ]
+    assert audited == [
         ("relay_caller_revoked", "service/message-router", "leaked"),
         ("relay_caller_admitted", "service/web", "asked"),
         ("relay_caller_admitted", "service/message-router", "asked"),
@@ -123,7 +125,7 @@ def test_long_gone_certificates_are_forgotten(
     callers.admit("web", request_, why="asked")
     clock.turn((LIFE + timedelta(days=31)).total_seconds())
     fresh = callers.admit("web", request_, why="again")
-    assert [one.serial for one in registry.relay_callers.list()] == [fresh.serial]
+    assert [caller.serial for caller in registry.relay_callers.list()] == [fresh.serial]
 
 
 def test_a_service_is_admitted_and_revoked_for_a_reason(registry: Registry, callers: Callers, request_: str) -> None:

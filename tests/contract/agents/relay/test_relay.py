@@ -37,14 +37,14 @@ SAID = b'{"messages": [{"role": "user", "content": "canary-of-a-user"}]}'
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[RelayWorld]:
-    async with relaying(tmp_path) as made:
-        yield made
+    async with relaying(tmp_path) as relay_world:
+        yield relay_world
 
 
 @pytest.fixture
 async def agent() -> AsyncIterator[KindAgent]:
-    async with kind_agent() as made:
-        yield made
+    async with kind_agent() as agent:
+        yield agent
 
 
 @pytest.fixture
@@ -78,10 +78,10 @@ async def test_a_turn_reaches_the_agent_with_our_key_and_nothing_of_the_callers(
         ("Content-Type", "text/html"),
     ]
     for name in ("ada", ada.id, ada.user_id):
-        said = await world.ask(caller, CHAT.replace("ada", name), body=SAID, headers=theirs)
-        assert (said.status, said.whole) == (200, True)
-        assert said.json == {"method": "POST", "target": "/v1/chat/completions"}
-        assert said.headers == {
+        response = await world.ask(caller, CHAT.replace("ada", name), body=SAID, headers=theirs)
+        assert (response.status, response.whole) == (200, True)
+        assert response.json == {"method": "POST", "target": "/v1/chat/completions"}
+        assert response.headers == {
             "content-type": "application/json",
             "x-content-type-options": "nosniff",
             "x-hermes-session-id": "s-1",
@@ -134,10 +134,10 @@ async def test_an_agent_gets_no_more_from_who_has_hung_up(world: RelayWorld, age
 
 
 async def _refused_in_handshake(world: RelayWorld, context: ssl.SSLContext) -> None:
-    said = Said(0, {}, b"", whole=False)
+    response = Said(0, {}, b"", whole=False)
     with contextlib.suppress(OSError):
-        said = await world.send(context, f"{HEALTH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-    assert (said.status, said.body) == (0, b"")
+        response = await world.send(context, f"{HEALTH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    assert (response.status, response.body) == (0, b"")
 
 
 async def test_nobody_without_a_certificate_of_ours_gets_a_word(
@@ -167,12 +167,12 @@ async def test_a_machine_another_environments_service_and_a_revoked_one_are_refu
         machines.issue(request, MachineId("m-1")).certificate,
         elsewhere.admit("message-router", request, why="test").certificate,
     ):
-        said = await world.send(world.proving(key, certificate), f"{HEALTH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-        assert (said.status, said.code) == (403, "not_a_caller")
+        response = await world.send(world.proving(key, certificate), f"{HEALTH} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert (response.status, response.code) == (403, "not_a_caller")
     assert (await world.ask(caller, HEALTH)).status == 200
     world.registry.relay_callers.revoke("message-router", why="leaked")
-    said = await world.ask(caller, HEALTH)
-    assert (said.status, said.code) == (403, "not_a_caller")
+    response = await world.ask(caller, HEALTH)
+    assert (response.status, response.code) == (403, "not_a_caller")
     assert len(agent.asked) == 1
 
 
@@ -188,10 +188,10 @@ async def test_a_services_certificate_opens_nothing_that_is_machines(world: Rela
 
 
 async def test_a_service_renews_its_certificate_by_itself(world: RelayWorld, caller: Caller) -> None:
-    said = await world.ask(caller, "POST /certificate", body=caller.request.encode())
-    assert said.status == 200
-    assert said.json["serial"] != caller.admitted.serial
-    assert world.registry.relay_callers.find_valid(said.json["serial"]) is not None
+    response = await world.ask(caller, "POST /certificate", body=caller.request.encode())
+    assert response.status == 200
+    assert response.json["serial"] != caller.admitted.serial
+    assert world.registry.relay_callers.find_valid(response.json["serial"]) is not None
     assert (await world.ask(caller, "POST /certificate", body=b"nonsense")).code == "not_a_caller"
 
 
@@ -217,8 +217,8 @@ async def test_no_other_way_leads_to_a_machine(
     world: RelayWorld, agent: KindAgent, caller: Caller, line: str, status: int
 ) -> None:
     world.agent("ada", agent.url)
-    said = await world.ask(caller, line)
-    assert (said.status, said.headers["x-relay-from"], said.whole) == (status, "relay", True)
+    response = await world.ask(caller, line)
+    assert (response.status, response.headers["x-relay-from"], response.whole) == (status, "relay", True)
     assert not agent.asked
 
 
@@ -257,8 +257,8 @@ async def test_what_is_not_plainly_one_request_is_refused(
     world: RelayWorld, agent: KindAgent, caller: Caller, head: bytes, status: int
 ) -> None:
     world.agent("ada", agent.url)
-    said = await world.send(caller.context, head)
-    assert (said.status, said.headers["x-relay-from"]) == (status, "relay")
+    response = await world.send(caller.context, head)
+    assert (response.status, response.headers["x-relay-from"]) == (status, "relay")
     assert not agent.asked
 
 
@@ -266,8 +266,8 @@ async def test_a_second_request_on_a_connection_is_not_read(
     world: RelayWorld, agent: KindAgent, caller: Caller
 ) -> None:
     world.agent("ada", agent.url)
-    one = f"{HEALTH} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-    await world.send(caller.context, one * 3)
+    payload = f"{HEALTH} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    await world.send(caller.context, payload * 3)
     assert len(agent.asked) <= 1
 
 
@@ -276,21 +276,21 @@ async def test_who_says_nothing_or_half_is_told_and_hung_up_on(
 ) -> None:
     monkeypatch.setattr("hermesops.serving.exchange._ASKING_S", 0.3)
     for head in (b"", b"GET /agents/ada/health HTTP/1.1\r\nHo"):
-        said = await world.send(caller.context, head)
-        assert (said.status, said.code) == (408, "too_slow")
+        response = await world.send(caller.context, head)
+        assert (response.status, response.code) == (408, "too_slow")
 
 
 async def test_an_agent_that_cannot_take_it_is_told_apart(world: RelayWorld, agent: KindAgent, caller: Caller) -> None:
-    for alias, status, told in (
+    for alias, status, expected in (
         ("sue", InstanceStatus.SUSPENDED, (409, "agent_suspended", None)),
         ("pat", InstanceStatus.PROVISIONING, (503, "agent_not_ready", "10")),
         ("tom", InstanceStatus.RUNNING, (404, "no_agent", None)),
     ):
-        one = world.agent(alias, agent.url, status=status)
+        instance = world.agent(alias, agent.url, status=status)
         if alias == "tom":
-            world.registry.terminations.terminate(one.id)
-        said = await world.ask(caller, f"GET /agents/{alias}/health")
-        assert (said.status, said.code, said.headers.get("retry-after")) == told
+            world.registry.terminations.terminate(instance.id)
+        response = await world.ask(caller, f"GET /agents/{alias}/health")
+        assert (response.status, response.code, response.headers.get("retry-after")) == expected
     nobody = await world.ask(caller, "GET /agents/nobody/health")
     assert nobody.json == {"code": "no_agent", "error": "unknown agent"}
     assert not agent.asked
@@ -301,8 +301,8 @@ async def test_without_a_token_that_lives_and_its_address_nothing_is_sent(
 ) -> None:
     world.agent("ada", agent.url)
     world.agent("bob", "")
-    said = await world.ask(caller, "GET /agents/bob/health")
-    assert (said.status, said.code, said.headers["retry-after"]) == (503, "agent_not_ready", "5")
+    response = await world.ask(caller, "GET /agents/bob/health")
+    assert (response.status, response.code, response.headers["retry-after"]) == (503, "agent_not_ready", "5")
     world.clock.turn(timedelta(hours=6).total_seconds())
     assert (await world.ask(caller, HEALTH)).code == "agent_not_ready"
     world.registry.proxy_tokens.forget(MachineId("m-ada"), PLATFORM)
@@ -319,15 +319,15 @@ async def test_a_registry_that_is_away_is_said_and_why_is_not(
         raise UnavailableError("postgresql://user:canary@db does not answer")
 
     monkeypatch.setattr(world.registry.relay_callers, "find_valid", away)
-    said = await world.ask(caller, HEALTH)
-    assert (said.status, said.code, b"canary" in said.body) == (503, "relay_not_ready", False)
+    response = await world.ask(caller, HEALTH)
+    assert (response.status, response.code, b"canary" in response.body) == (503, "relay_not_ready", False)
 
 
 # What an agent answers that is not its word to the caller
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "expected"),
     [
         (401, (502, "agent_refuses")),
         (403, (502, "agent_refuses")),
@@ -340,15 +340,15 @@ async def test_a_registry_that_is_away_is_said_and_why_is_not(
     ],
 )
 async def test_what_is_not_the_agents_word_to_the_caller_is_said_by_the_relay(
-    world: RelayWorld, agent: KindAgent, caller: Caller, status: int, told: tuple[int, str]
+    world: RelayWorld, agent: KindAgent, caller: Caller, status: int, expected: tuple[int, str]
 ) -> None:
     world.agent("ada", agent.url)
     agent.status, agent.headers = status, [("Location", "http://127.0.0.1:9/"), ("WWW-Authenticate", "Basic")]
     agent.answer = b'{"code": "canary", "error": "canary"}'
-    said = await world.ask(caller, CHAT, body=SAID)
-    assert (said.status, said.code) == told
-    assert not {"location", "www-authenticate"} & said.headers.keys()
-    assert (said.headers.get("retry-after") == "5") == (told[0] == 503)
+    response = await world.ask(caller, CHAT, body=SAID)
+    assert (response.status, response.code) == expected
+    assert not {"location", "www-authenticate"} & response.headers.keys()
+    assert (response.headers.get("retry-after") == "5") == (expected[0] == 503)
 
 
 @pytest.mark.parametrize("status", [200, 202, 400, 404, 409, 413, 418, 422, 429, 500, 599])
@@ -357,16 +357,16 @@ async def test_an_agents_own_word_is_marked_as_that(
 ) -> None:
     world.agent("ada", agent.url)
     agent.status, agent.answer = status, b'{"code": "no_agent", "error": "no such agent"}'
-    said = await world.ask(caller, CHAT, body=SAID)
-    assert (said.status, said.headers["x-relay-from"], said.body) == (status, "agent", agent.answer)
+    response = await world.ask(caller, CHAT, body=SAID)
+    assert (response.status, response.headers["x-relay-from"], response.body) == (status, "agent", agent.answer)
 
 
 async def test_nobody_listening_is_said_as_that(world: RelayWorld, caller: Caller) -> None:
     async with kind_agent() as gone:
         url = gone.url
     world.agent("ada", url)
-    said = await world.ask(caller, CHAT, body=SAID)
-    assert (said.status, said.code, said.headers["retry-after"]) == (503, "agent_away", "5")
+    response = await world.ask(caller, CHAT, body=SAID)
+    assert (response.status, response.code, response.headers["retry-after"]) == (503, "agent_away", "5")
 
 
 # How much
@@ -380,12 +380,12 @@ async def test_an_agent_carries_only_so_many_at_once_and_another_one_goes_on(tmp
         agent.kind, agent.events = "text/event-stream", [b"data: x\n\n"]
         held = [asyncio.create_task(world.ask(caller, CHAT, body=SAID)) for _ in range(2)]
         await eventually(lambda: len(agent.asked) == 2, "two questions")
-        said = await world.ask(caller, CHAT, body=SAID)
-        assert (said.status, said.code, said.headers["retry-after"]) == (429, "agent_busy", "1")
+        response = await world.ask(caller, CHAT, body=SAID)
+        assert (response.status, response.code, response.headers["retry-after"]) == (429, "agent_busy", "1")
         assert (await world.ask(caller, "GET /agents/bob/health")).status == 200
         for _ in held:
             agent.go.release()
-        assert [(one.status, one.whole) for one in await asyncio.gather(*held)] == [(200, True)] * 2
+        assert [(response.status, response.whole) for response in await asyncio.gather(*held)] == [(200, True)] * 2
         agent.go.release()
         assert (await world.ask(caller, CHAT, body=SAID)).status == 200
 
@@ -402,8 +402,8 @@ async def test_told_to_stop_it_lets_answers_end_and_takes_no_more(tmp_path: Path
         with pytest.raises(ConnectionRefusedError):
             await world.ask(caller, HEALTH)
         agent.go.release()
-        said = await held
-        assert (said.whole, said.body) == (True, b"data: last words\n\n")
+        response = await held
+        assert (response.whole, response.body) == (True, b"data: last words\n\n")
         async with asyncio.timeout(10):
             await asyncio.gather(world.serving, return_exceptions=True)
 
@@ -419,8 +419,8 @@ async def test_told_to_stop_it_breaks_off_what_does_not_end_and_nobody_takes_tha
         held = asyncio.create_task(world.ask(caller, CHAT, body=SAID))
         await eventually(lambda: agent.asked, "the question")
         world.serving.cancel()
-        said = await held
-        assert (said.status, said.whole) == (200, False)
+        response = await held
+        assert (response.status, response.whole) == (200, False)
 
 
 # What anybody learns
@@ -442,10 +442,10 @@ async def test_no_token_key_or_word_stands_in_an_answer_or_a_log(world: RelayWor
         ]
         metrics = await world.ask(caller, "GET /metrics")
     key = world.registry.instance_secrets.api_server_key(ada.id)
-    told = json.dumps([asdict(one) | {"body": one.body.decode()} for one in answers])
-    told += metrics.body.decode()
+    text = json.dumps([asdict(response) | {"body": response.body.decode()} for response in answers])
+    text += metrics.body.decode()
     for secret in (TOKEN, key, "canary-of-a-user"):
-        assert secret not in told
+        assert secret not in text
     logged = json.dumps(logs, default=str)
     for secret in (TOKEN, key, "canary-of"):
         assert secret not in logged

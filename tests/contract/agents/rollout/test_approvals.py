@@ -38,8 +38,8 @@ class Place:
 
     def allow(self, *names: str) -> None:
         lines = (
-            f'{one}@example.org namespaces="hermesops-*" {(self.folder / one).with_suffix(".pub").read_text()}'
-            for one in names
+            f'{name}@example.org namespaces="hermesops-*" {(self.folder / name).with_suffix(".pub").read_text()}'
+            for name in names
         )
         (self.folder / "allowed").write_text("".join(lines))
 
@@ -60,8 +60,8 @@ class Place:
         return Records(ROLLOUT, targets, (event,))
 
     def approved(self, who: str = "bob") -> Records:
-        asked = asked_for(self.records, STAGES, "staging")
-        text, _ = Approvals(self.env(who)).sign(asked)
+        approval_request = asked_for(self.records, STAGES, "staging")
+        text, _ = Approvals(self.env(who)).sign(approval_request)
         return self.keeping(text)
 
     def keeping(self, text: str, stage: int = STAGES) -> Records:

@@ -34,7 +34,7 @@ def test_a_command_is_given_to_the_rollout_that_is_meant_with_its_reason(registr
     assert commands.pause("abc", why="lunch").state is RolloutState.PAUSED
     assert commands.resume("").state is RolloutState.RUNNING
     changes = [event for _, event in Rollouts(registry).changes(RolloutId("abc1"))]
-    assert [(one.who, one.why) for one in changes if isinstance(one, StateChanged)][-2:] == [
+    assert [(change.who, change.why) for change in changes if isinstance(change, StateChanged)][-2:] == [
         ("tester", "lunch"),
         ("tester", "resumed"),
     ]
@@ -87,8 +87,11 @@ def test_events_of_one_user_and_changes_of_state_are_found_among_all(registry: R
         batch = Recorded(AT, BatchBegun(why="its turn", targets=(instance.id,)))
         registry.rollout_events.add(row.id, to_row(batch))
     rollouts = Rollouts(registry)
-    assert [type(one.event).__name__ for one in rollouts.events(row.id)] == ["RolloutStarted", *2 * ["BatchBegun"]]
-    assert [one.event.targets for one in rollouts.events(row.id, user="bob")] == [(bob.id,)]  # type: ignore[union-attr]
+    assert [type(recorded.event).__name__ for recorded in rollouts.events(row.id)] == [
+        "RolloutStarted",
+        *2 * ["BatchBegun"],
+    ]
+    assert [recorded.event.targets for recorded in rollouts.events(row.id, user="bob")] == [(bob.id,)]  # type: ignore[union-attr]
     assert [type(event).__name__ for _, event in rollouts.changes(row.id)] == ["RolloutStarted"]
     with pytest.raises(UsageError, match="no user 'eve'"):
         rollouts.events(row.id, user="eve")

@@ -58,12 +58,12 @@ async def test_a_command_sees_facts_of_the_rollout_and_nothing_of_ours(
     file = tmp_path / "seen.json"
     program = f"import json, os; open({str(file)!r}, 'w').write(json.dumps(dict(os.environ)))"
     await asked(python(program))
-    seen = json.loads(file.read_text())
-    home = seen.pop("HOME")
+    document = json.loads(file.read_text())
+    home = document.pop("HOME")
     assert is_free(home)
-    assert seen.pop("PATH") == os.environ["PATH"]  # noqa: TID251 - what was given
-    seen.pop("LC_CTYPE", None)  # Python's own
-    assert seen == {
+    assert document.pop("PATH") == os.environ["PATH"]  # noqa: TID251 - what was given
+    document.pop("LC_CTYPE", None)  # Python's own
+    assert document == {
         "LANG": "C.UTF-8",
         "HERMESOPS_ROLLOUT_ID": ROLLOUT.id,
         "HERMESOPS_ROLLOUT_ENVIRONMENT": "staging",
@@ -159,8 +159,8 @@ async def test_a_command_in_a_rollouts_row_is_never_run(tmp_path: Path) -> None:
     row["gates"]["hooks"] = [{"name": "evil", "command": ["touch", str(canary)], "url": "", "timeout_s": 60}]
     [hook] = targets.from_json(Spec, row).gates.hooks
     allowed = AllowedHooks({"smoke": "true"})
-    told = await ask_hook(hook, ROLLOUT, environment="staging", allowed=allowed, search="/usr/bin:/bin")
-    assert told == (
+    webhook = await ask_hook(hook, ROLLOUT, environment="staging", allowed=allowed, search="/usr/bin:/bin")
+    assert webhook == (
         GateResult.INCONCLUSIVE,
         "hook evil is not defined on this computer",
     )

@@ -53,18 +53,18 @@ def test_it_is_where_it_was(registry: Registry, ada: Instance) -> None:
 
 def test_one_that_was_left_halfway_waits_for_who_goes_on_with_it(registry: Registry, ada: Instance) -> None:
     asked(registry, ada, "new")
-    found = relocation_state(registry, ada.id)
-    assert (status_of(found).activation, status_of(found).phase) == ("new", "unconfirmed")
-    assert not found.is_cut_over
+    state = relocation_state(registry, ada.id)
+    assert (status_of(state).activation, status_of(state).phase) == ("new", "unconfirmed")
+    assert not state.is_cut_over
 
 
 @pytest.mark.parametrize("status", [OperationStatus.FAILED, OperationStatus.ABANDONED])
 def test_one_that_was_given_up_says_why(registry: Registry, ada: Instance, status: OperationStatus) -> None:
     operation = asked(registry, ada, "new")
     registry.operations.finish(operation.id, status, "no gateway")
-    seen = standing(registry, ada)
-    assert (seen.current, seen.activation) == ("", "")
-    assert (seen.last, seen.last_to, seen.last_failed, seen.why) == (
+    release_status = standing(registry, ada)
+    assert (release_status.current, release_status.activation) == ("", "")
+    assert (release_status.last, release_status.last_to, release_status.last_failed, release_status.why) == (
         f"{operation.id} {status}",
         "new",
         True,

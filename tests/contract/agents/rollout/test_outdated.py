@@ -14,19 +14,19 @@ from tests.support.rollouts.rows import NEW, STARTED_ROW, started
 
 def test_only_running_instances_of_no_rollout_can_be_updated(registry: Registry) -> None:
     agents = [placed(registry, user) for user in ("ada", "bob", "eve")]
-    for one in agents:
-        registry.instances.set_status(one.id, InstanceStatus.RUNNING)
+    for instance in agents:
+        registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
     rollout = started(registry, *agents)
     for target in registry.rollout_targets.list(rollout.id):
         registry.rollout_targets.put(rollout.id, [replace(target, state=TargetState.OUTDATED)])
     registry.rollouts.change(rollout, replace(rollout, state=RolloutState.DONE), STARTED_ROW)
     registry.instances.set_status(agents[1].id, InstanceStatus.SUSPENDED)
-    assert {one.user for one in outdated(registry)} == {"ada", "bob", "eve"}
-    assert {one.user for one in updatable(registry)} == {"ada", "eve"}
+    assert {outdated.user for outdated in outdated(registry)} == {"ada", "bob", "eve"}
+    assert {outdated.user for outdated in updatable(registry)} == {"ada", "eve"}
     started(registry, agents[2], rollout_id="r2")
-    found = updatable(registry)
-    assert [(one.user, one.action) for one in found] == [("ada", Action.SLOT)]
-    [request] = requests_for(found, "outdated", Spec())
+    outdated_instances = updatable(registry)
+    assert [(outdated.user, outdated.action) for outdated in outdated_instances] == [("ada", Action.SLOT)]
+    [request] = requests_for(outdated_instances, "outdated", Spec())
     assert (request.release, request.where, request.all_running, request.action) == (
         NEW,
         "user=ada",
@@ -42,8 +42,8 @@ def test_each_release_and_image_is_a_rollout_of_its_own(registry: Registry) -> N
         [target] = registry.rollout_targets.list(rollout.id)
         registry.rollout_targets.put(rollout.id, [replace(target, state=TargetState.OUTDATED)])
         registry.rollouts.change(rollout, replace(rollout, state=RolloutState.DONE), STARTED_ROW)
-    asked = requests_for(outdated(registry), "outdated", Spec())
-    assert [(request.action, request.where) for request in asked] == [
+    requests = requests_for(outdated(registry), "outdated", Spec())
+    assert [(request.action, request.where) for request in requests] == [
         (Action.MACHINE, "user=bob"),
         (Action.SLOT, "user=ada"),
     ]

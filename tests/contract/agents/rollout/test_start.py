@@ -85,16 +85,16 @@ async def test_a_preview_says_what_forbids_the_rollout_and_what_would_hold_it_no
     registry.instances.set_machine(ada.id, MachineId("m-ada"))
     registry.instances.set_status(ada.id, InstanceStatus.RUNNING)
     requests = rollouts_of(registry).requests
-    seen = await requests.preview(REQUEST)
-    assert ([target.id for target in seen.ahead.targets], seen.closed, seen.held) == ([ada.id], "", "")
+    preview = await requests.preview(REQUEST)
+    assert ([target.id for target in preview.ahead.targets], preview.closed, preview.held) == ([ada.id], "", "")
     registry.freezes.set(begins_at=None, ends_at=None, reason="a launch")
 
     def down() -> MonitoringClient:
         raise UnavailableError("the platform is down")
 
-    seen = await replace(requests, monitoring=down).preview(REQUEST)
-    assert "a launch" in seen.closed
-    assert "the platform is down" in seen.held
+    preview = await replace(requests, monitoring=down).preview(REQUEST)
+    assert "a launch" in preview.closed
+    assert "the platform is down" in preview.held
     with pytest.raises(UsageError, match="stages"):
         await requests.preview(replace(REQUEST, spec=Spec(stages=(0.5, 0.2, 1.0))))
 

@@ -50,7 +50,7 @@ async def test_a_change_of_state_is_one_message_and_a_failing_receiver_gets_it_a
     async with serving(service) as url:
         hook = WebHook(url, environment="staging", warn=lambda event, **_: warned.append(event))
         await hook.notify(ROLLOUT, STARTED)
-    assert [(one["rollout"], one["what"], one["environment"]) for one in service.heard] == [
+    assert [(message["rollout"], message["what"], message["environment"]) for message in service.heard] == [
         ("r1", "start", "staging")
     ] * 2
     assert service.heard[0]["state"] == "pending"
@@ -92,8 +92,8 @@ def hooks(url: str = "", **commands: str) -> AskHook:
 )
 async def test_a_service_passes_only_by_saying_so(status: int, body: str, result: GateResult) -> None:
     async with serving(Service((status, body))) as url:
-        said, _ = await hooks(url)(HookGate("mine", url=url, timeout_s=20), ROLLOUT)
-    assert said is result
+        gate_result, _ = await hooks(url)(HookGate("mine", url=url, timeout_s=20), ROLLOUT)
+    assert gate_result is result
 
 
 async def test_a_service_is_not_followed_elsewhere() -> None:

@@ -97,22 +97,22 @@ async def test_a_missing_plugin_is_refused_by_either_and_the_state_stays(stack: 
 
 def test_the_first_difference_of_two_walks_is_told_whole() -> None:
     long = "x" * 5000
-    one = Stop(1, "", (), (), (), is_up=True)
+    stop = Stop(1, "", (), (), (), is_up=True)
     with pytest.raises(AssertionError) as caught:
-        require_same([one, replace(one, number=3, error="A")], [one, replace(one, number=3, resources=(long,))])
+        require_same([stop, replace(stop, number=3, error="A")], [stop, replace(stop, number=3, resources=(long,))])
     assert str(caught.value).splitlines()[0] == "the walks differ at step 3"
     assert {"  A", f"  ('{long}',)"} <= set(str(caught.value).splitlines())
     with pytest.raises(AssertionError, match="ends before step 3"):
-        require_same([one], [one, replace(one, number=3)])
+        require_same([stop], [stop, replace(stop, number=3)])
 
 
 async def test_the_order_of_independent_creates_shows_nowhere(stack: FakeStack, tmp_path: Path) -> None:
     """It is chance, so a walk would differ by it."""
     other = FakeStack(tmp_path / "other").install()
-    for one, order in ((stack, ("a", "b")), (other, ("b", "a"))):
+    for side, order in ((stack, ("a", "b")), (other, ("b", "a"))):
         for names in (order[:1], order):
-            await engine("embedded", one).up(STACK, machines(names))
-    first, second = (set(resources_of(one)) for one in (stack, other))
+            await engine("embedded", side).up(STACK, machines(names))
+    first, second = (set(resources_of(side)) for side in (stack, other))
     assert {resource for resource in first ^ second if "Machine" in resource} == set()
 
 
@@ -136,20 +136,20 @@ def test_only_steps_that_must_differ_are_left_out_of_walks(name: str, number: in
 async def test_the_other_engine_finds_nothing_to_do(
     stack: FakeStack, first: str, second: str, properties: dict[str, str]
 ) -> None:
-    one, other = engine(first, stack), engine(second, stack)
+    side, other = engine(first, stack), engine(second, stack)
     wanted = machines(["a", "b"], **properties)
-    done = await one.up(STACK, wanted)
+    done = await side.up(STACK, wanted)
     assert (await other.preview(STACK, wanted)).changes == ()
     assert (await other.up(STACK, wanted)).changes == ()
-    assert (await one.preview(STACK, wanted)).changes == ()
+    assert (await side.preview(STACK, wanted)).changes == ()
     assert (await other.refresh(STACK)).changes == ()
     assert await other.outputs(STACK) == done.outputs
 
     await other.up(STACK, machines(["a"], size="pro", **properties), may_destroy=lambda urn: urn.endswith("::b"))
     assert stack.machines() == ["a"]
     with pytest.raises(RefusedError, match="a "):
-        await one.destroy(STACK, may_destroy=lambda _urn: False)
-    await one.destroy(STACK, may_destroy=lambda _urn: True)
+        await side.destroy(STACK, may_destroy=lambda _urn: False)
+    await side.destroy(STACK, may_destroy=lambda _urn: True)
     assert stack.machines() == []
 
 

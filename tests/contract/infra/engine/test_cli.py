@@ -158,13 +158,13 @@ async def test_the_cli_is_told_where_the_state_is_and_how_many_steps_at_once(cli
     cli.state(secrets_providers={"type": "passphrase", "state": {"salt": SALT}}, metadata={})
     done = await cli.engine().up(STACK, machines([]))
     assert done.changes == ()
-    said = cli.calls()
-    assert f"PULUMI_BACKEND_URL=file://{cli.backend}" in said
-    assert "PULUMI_CONFIG_PASSPHRASE=words of this test" in said
-    assert f"/plugins:{cli.bin}:/usr/bin" in said
-    assert "OURS=passed on" in said
-    assert "--parallel 7" in said
-    assert f"encryptionsalt: {SALT}" in said
+    calls = cli.calls()
+    assert f"PULUMI_BACKEND_URL=file://{cli.backend}" in calls
+    assert "PULUMI_CONFIG_PASSPHRASE=words of this test" in calls
+    assert f"/plugins:{cli.bin}:/usr/bin" in calls
+    assert "OURS=passed on" in calls
+    assert "--parallel 7" in calls
+    assert f"encryptionsalt: {SALT}" in calls
 
 
 async def test_a_locked_stack_is_a_refusal(cli: StandIn) -> None:
@@ -175,13 +175,13 @@ async def test_a_locked_stack_is_a_refusal(cli: StandIn) -> None:
 
 async def test_a_dead_lock_of_the_embedded_engine_does_not_stop_the_cli(cli: StandIn) -> None:
     cli.state(metadata={})
-    told: list[Progress] = []
+    progress: list[Progress] = []
     engine = cli.engine()
     for change in (partial(engine.up, program=machines([])), engine.refresh, engine.destroy):
         dead = cli.write_lock()
-        await change(stack=STACK, report=told.append)
+        await change(stack=STACK, report=progress.append)
         assert not dead.exists()
-        assert "which has ended" in told.pop().message
+        assert "which has ended" in progress.pop().message
 
 
 async def test_a_living_lock_stops_the_cli_before_it_runs(cli: StandIn) -> None:
@@ -205,11 +205,11 @@ async def test_a_lock_from_elsewhere_is_outranked_by_a_later_lease(
 async def test_a_cli_that_is_killed_leaves_no_lock_and_is_told_by_its_signal(cli: StandIn) -> None:
     """It dies as soon as its lock says whose child it is."""
     cli.answer(dying="up")
-    told: list[Progress] = []
+    progress: list[Progress] = []
     with pytest.raises(UnknownOutcomeError, match="up of stack dev: the pulumi CLI was killed by SIGKILL"):
-        await cli.engine().up(STACK, machines([]), report=told.append)
+        await cli.engine().up(STACK, machines([]), report=progress.append)
     assert FileBackend(cli.backend).lock_folder(STACK).files(".json") == []
-    assert [line.message.partition(" of process")[0] for line in told] == ["removed the lock"]
+    assert [line.message.partition(" of process")[0] for line in progress] == ["removed the lock"]
 
 
 async def test_a_preview_marks_no_lock(cli: StandIn) -> None:

@@ -82,14 +82,14 @@ async def called(stack: FakeStack, rpc: str, name: str) -> None:
 
 async def test_what_is_made_is_exported_and_kept(stack: FakeStack) -> None:
     engine = stack.engine()
-    told: list[Progress] = []
-    done = await engine.up(STACK, machines(["a", "b"]), report=told.append)
+    progress: list[Progress] = []
+    done = await engine.up(STACK, machines(["a", "b"]), report=progress.append)
     assert {(change.kind, change.name) for change in done.changes} == {
         (ChangeKind.CREATE, "rec-dev"),
         (ChangeKind.CREATE, "a"),
         (ChangeKind.CREATE, "b"),
     }
-    assert ("done", "create", "a") in {(line.kind, line.change, line.name) for line in told}
+    assert ("done", "create", "a") in {(line.kind, line.change, line.name) for line in progress}
     assert await engine.outputs(STACK) == done.outputs
     assert (await engine.up(STACK, machines(["a", "b"]))).changes == ()
     assert await engine.stacks("rec") == [STACK]
@@ -246,8 +246,8 @@ async def test_ctrl_c_lets_the_step_end_and_saves(stack: FakeStack) -> None:
     process = start(stack, "a")
     await called(stack, "Create", "a")
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
-    assert process.returncode != 0, said
+    _, output = process.communicate(timeout=20)
+    assert process.returncode != 0, output
     assert "pending_operations" not in stack.state()
     assert stack.machines() == ["a"]
     assert [r["id"] for r in stack.state()["resources"] if r["type"].endswith("Machine")] == ["machine-a-1"]

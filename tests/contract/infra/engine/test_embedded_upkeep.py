@@ -30,13 +30,13 @@ async def test_refresh_writes_what_is_there_and_changes_nothing_else(stack: Fake
     world["machine-c-1"]["status"] = "stopped"
     stack.change_world(world)
 
-    seen = await engine.preview_refresh(STACK)
-    found = {(change.kind, change.name, change.properties) for change in seen.changes}
-    assert found == {(ChangeKind.UPDATE, "a", ("size",)), (ChangeKind.DELETE, "b", ())}
+    preview = await engine.preview_refresh(STACK)
+    changes = {(change.kind, change.name, change.properties) for change in preview.changes}
+    assert changes == {(ChangeKind.UPDATE, "a", ("size",)), (ChangeKind.DELETE, "b", ())}
     assert stack.resource("b") is not None
 
     done = await engine.refresh(STACK)
-    assert {(change.kind, change.name, change.properties) for change in done.changes} == found
+    assert {(change.kind, change.name, change.properties) for change in done.changes} == changes
     assert stack.resource("b") is None
     state = {name: stack.resource(name) or {} for name in "ac"}
     assert state["a"]["inputs"]["size"] == "pro"

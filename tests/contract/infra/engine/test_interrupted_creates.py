@@ -46,8 +46,8 @@ async def test_it_is_named_until_it_is_settled(stack: FakeStack) -> None:
 async def test_what_is_there_is_taken_over_and_seen_to_be_ready(stack: FakeStack) -> None:
     exists(stack)
     before = stack.state_file.read_bytes()
-    seen = await stack.engine().preview(STACK, machines(["a", "b"]))
-    assert (ChangeKind.UPDATE, "b", "machine-b-9") in {(c.kind, c.name, c.id) for c in seen.changes}
+    preview = await stack.engine().preview(STACK, machines(["a", "b"]))
+    assert (ChangeKind.UPDATE, "b", "machine-b-9") in {(c.kind, c.name, c.id) for c in preview.changes}
     assert stack.state_file.read_bytes() == before
 
     await stack.engine().up(STACK, machines(["a", "b"]), may_destroy=lambda _urn: False)

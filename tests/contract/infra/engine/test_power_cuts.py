@@ -55,13 +55,15 @@ def test_after_any_cut_the_state_is_the_old_one_or_the_new_one(tmp_path: Path, m
     assert {present - finished for finished, present in read} == {0, 1}
 
 
-@pytest.mark.parametrize(("forgetful", "told"), [("file", "the state is damaged"), ("folder", "assert -[0-9]+ >= 0")])
+@pytest.mark.parametrize(
+    ("forgetful", "expected"), [("file", "the state is damaged"), ("folder", "assert -[0-9]+ >= 0")]
+)
 def test_this_test_notices_a_sync_that_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgetful: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgetful: str, expected: str
 ) -> None:
     def check() -> None:
         read = survivors(tmp_path / "state", tmp_path / "left", monkeypatch, forgetful)
         assert min(present - finished for finished, present in read) >= 0
 
-    with pytest.raises((RefusedError, AssertionError), match=told):  # damaged, or older than what was finished
+    with pytest.raises((RefusedError, AssertionError), match=expected):  # damaged, or older than what was finished
         check()

@@ -177,21 +177,21 @@ def _but_creates(latest: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _told(run: Run) -> dict[str, list[Any]]:
-    told = defaultdict(list)
+    by_series = defaultdict(list)
     for event in run.events.events:
         if isinstance(event, StepEvent):
             step = event.step
-            told[step.urn].append(
+            by_series[step.urn].append(
                 (event.phase, str(step.op), sorted(step.keys), sorted(step.diffs), dict(step.detailed or {}))
             )
-    return dict(told)
+    return dict(by_series)
 
 
 def _recorded(step: dict[str, Any]) -> dict[str, list[Any]]:
-    told = defaultdict(list)
+    by_series = defaultdict(list)
     for event in step["events"]:
         if event["kind"] in KINDS:
-            told[event["urn"]].append(
+            by_series[event["urn"]].append(
                 (
                     KINDS[event["kind"]],
                     event["op"],
@@ -200,7 +200,7 @@ def _recorded(step: dict[str, Any]) -> dict[str, list[Any]]:
                     event.get("detailedDiff", {}),
                 )
             )
-    return dict(told)
+    return dict(by_series)
 
 
 def _errors_told(run: Run) -> list[tuple[str, str]]:

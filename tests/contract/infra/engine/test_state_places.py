@@ -82,8 +82,8 @@ def test_another_opening_sees_the_same(place: Storage, where: str) -> None:
 
 
 def test_a_second_writer_is_refused_and_named(where: str) -> None:
-    one, two = FileBackend(where), FileBackend(where)
-    with held(one.lock_folder(REF), stack="cell1", report=pytest.fail):
+    first, two = FileBackend(where), FileBackend(where)
+    with held(first.lock_folder(REF), stack="cell1", report=pytest.fail):
         with (
             pytest.raises(RefusedError, match=rf"locked by 1 other.*pid {os.getpid()}"),
             held(two.lock_folder(REF), stack="cell1", report=pytest.fail),
@@ -91,7 +91,7 @@ def test_a_second_writer_is_refused_and_named(where: str) -> None:
             pytest.fail("two hold it")
         with held(two.lock_folder(StackRef("fleet", "cell2")), stack="cell2", report=pytest.fail):
             pass
-    assert one.lock_folder(REF).files("") == []
+    assert first.lock_folder(REF).files("") == []
 
 
 def test_two_who_come_at_once_do_not_both_get_in(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,16 +141,16 @@ def test_many_who_come_at_once_never_get_in_together(where: str) -> None:
 
 
 def test_the_lock_of_a_dead_process_of_this_computer_is_removed(where: str) -> None:
-    backend, told = FileBackend(where), list[str]()
+    backend, reports = FileBackend(where), list[str]()
     folder = backend.lock_folder(REF)
     with held(folder, stack="cell1", report=pytest.fail):
         (file,) = folder.files(".json")
         mine = json.loads(backend.storage.read(file) or b"")
     mine["pid"], mine["hermesops"]["started"] = 2**22 - 7, "1"
     backend.storage.write(f"{folder.name}/dead.json", json.dumps(mine).encode())
-    with held(folder, stack="cell1", report=told.append):
+    with held(folder, stack="cell1", report=reports.append):
         assert len(folder.files(".json")) == 1
-    assert "which has ended" in told[0]
+    assert "which has ended" in reports[0]
 
 
 async def test_the_lock_of_another_computer_that_lost_the_lease_is_removed_and_its_owner_writes_no_more(
@@ -158,7 +158,7 @@ async def test_the_lock_of_another_computer_that_lost_the_lease_is_removed_and_i
 ) -> None:
     """Whether a process of another computer lives cannot be seen: the token of its lease says whether it counts."""
     monkeypatch.setattr(lock, "GRACE_S", 0)
-    backend, told = FileBackend(where), list[str]()
+    backend, reports = FileBackend(where), list[str]()
     folder = backend.lock_folder(REF)
     with held(folder, stack="cell1", report=pytest.fail, token=(1, 5)) as theirs:
         document = json.loads(backend.storage.read(theirs.name) or b"")
@@ -172,12 +172,12 @@ async def test_the_lock_of_another_computer_that_lost_the_lease_is_removed_and_i
             ):
                 pytest.fail("two hold it")
         theirs.check()
-        await outwait(folder, (2, 1), report=told.append)
+        await outwait(folder, (2, 1), report=reports.append)
         with held(folder, stack="cell1", report=pytest.fail, token=(2, 1)) as mine:
             with pytest.raises(UnavailableError, match="took over stack cell1"):
                 theirs.check()
             mine.check()
-    assert "lost the lease" in told[0]
+    assert "lost the lease" in reports[0]
     assert folder.files("") == []
 
 
@@ -225,7 +225,7 @@ def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], St
 
 
 @pytest.mark.parametrize(
-    ("change", "kind", "said"),
+    ("change", "kind", "message"),
     [
         ("s3://state-=>s3://no-such-", UsageError, "NoSuchBucket"),
         ("http://127.0.0.1=>http://127.0.0.2", UnavailableError, "Could not connect"),
@@ -233,10 +233,14 @@ def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], St
     ],
 )
 def test_a_bucket_that_cannot_be_had_is_one_line(
-    bucket: Callable[[str], Storage], change: str, kind: type[HermesError], said: str, monkeypatch: pytest.MonkeyPatch
+    bucket: Callable[[str], Storage],
+    change: str,
+    kind: type[HermesError],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("hermesops.infra.engine.embedded.state.bucket._TRIES", 1)
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=message):
         bucket(change).read("x")
 
 

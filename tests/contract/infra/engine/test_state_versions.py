@@ -181,7 +181,7 @@ def _without(name: str) -> Callable[[dict[str, Any]], object]:
 
 
 @pytest.mark.parametrize(
-    ("edit", "kind", "said"),
+    ("edit", "kind", "message"),
     [
         (lambda doc: doc.pop("version"), UsageError, "no exported state"),
         (lambda doc: doc.update(version=99), UsageError, "no exported state"),
@@ -193,14 +193,14 @@ def _without(name: str) -> Callable[[dict[str, Any]], object]:
     ids=["no version", "a newer version", "another magic", "twice", "dangling", "junk"],
 )
 async def test_what_contradicts_itself_is_not_imported(
-    stack: FakeStack, edit: Callable[[dict[str, Any]], object], kind: type[HermesError], said: str
+    stack: FakeStack, edit: Callable[[dict[str, Any]], object], kind: type[HermesError], message: str
 ) -> None:
     engine = stack.engine()
     await engine.up(STACK, machines(["a"]))
     before = stack.state_file.read_bytes()
     document = await engine.export(STACK)
     edit(document)
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=message):
         await engine.import_state(STACK, document)
     assert stack.state_file.read_bytes() == before
 

@@ -45,7 +45,7 @@ async def test_an_export_has_the_form_of_the_clis(tmp_path: Path) -> None:
         ours = await stored(tmp_path).export(STACK)
     assert ours["version"] == recorded["version"]
     assert ours["deployment"].keys() == recorded["deployment"].keys()
-    named = [[r["urn"] for r in one["deployment"]["resources"]] for one in (ours, recorded)]
+    named = [[r["urn"] for r in state["deployment"]["resources"]] for state in (ours, recorded)]
     assert named[0] == named[1]
 
 

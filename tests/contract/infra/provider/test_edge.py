@@ -161,9 +161,9 @@ async def refused(stub: Any, method: str) -> tuple[grpc.StatusCode, str]:  # noq
 async def test_what_is_foreseen_keeps_its_status_and_its_line(stub: Any, thrower: Thrower, method: str) -> None:  # noqa: ANN401
     for error, code in FORESEEN:
         thrower.thrown = error
-        said = await refused(stub, method)
+        refusal = await refused(stub, method)
         line = " ".join(error.message.split())
-        assert said == (code, f"{line} (next: {error.hint})" if error.hint else line)
+        assert refusal == (code, f"{line} (next: {error.hint})" if error.hint else line)
 
 
 @pytest.mark.parametrize("method", REQUESTS)
@@ -176,13 +176,13 @@ async def test_what_is_not_foreseen_is_a_bug_in_one_line(
     for error in UNFORESEEN:
         thrower.thrown = error
         heard.lines.clear()
-        code, said = await refused(stub, method)
+        code, output = await refused(stub, method)
         assert code == grpc.StatusCode.INTERNAL
-        assert said.startswith(f"a bug in the justavps provider: {type(error).__name__}")
-        assert "\n" not in said
-        assert "Traceback" not in said
+        assert output.startswith(f"a bug in the justavps provider: {type(error).__name__}")
+        assert "\n" not in output
+        assert "Traceback" not in output
         assert len(heard.lines) == 1
-        for text in (said, *heard.lines):
+        for text in (output, *heard.lines):
             assert TOKEN not in text
             assert "planted-canary" not in text
 

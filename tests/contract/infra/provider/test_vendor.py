@@ -49,16 +49,16 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def test_a_machine_comes_is_found_again_and_goes(world: World) -> None:
-    made = await world.create()
-    assert (made.status, made.name, made.region, made.server_type) == ("ready", NAME, "hel1", "starter")
-    assert made.slug
-    assert "{port}" in made.port_template
-    assert await world.create() == made
-    assert await world.machines.read(made.id, NAME) == made
-    await world.machines.delete(made.id, NAME)
-    assert await world.machines.read(made.id, NAME) is None
+    machine = await world.create()
+    assert (machine.status, machine.name, machine.region, machine.server_type) == ("ready", NAME, "hel1", "starter")
+    assert machine.slug
+    assert "{port}" in machine.port_template
+    assert await world.create() == machine
+    assert await world.machines.read(machine.id, NAME) == machine
+    await world.machines.delete(machine.id, NAME)
+    assert await world.machines.read(machine.id, NAME) is None
     assert await world.names() == []
-    await world.machines.delete(made.id, NAME)
+    await world.machines.delete(machine.id, NAME)
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,16 @@ async def test_a_machine_comes_is_found_again_and_goes(world: World) -> None:
 )
 async def test_whatever_the_vendor_does_there_is_one_machine(world: World, fault: dict[str, object]) -> None:
     await world.cloud.fault(**fault)  # type: ignore[arg-type]
-    made = await world.create()
-    assert made.status == "ready"
+    machine = await world.create()
+    assert machine.status == "ready"
     assert await world.names() == [NAME]
     assert (await world.cloud.http.get("/local/faults")).json() == {"faults": []}, "it did not happen"
 
 
 async def test_a_lost_answer_to_a_deletion_is_settled_by_looking(world: World) -> None:
-    made = await world.create()
+    machine = await world.create()
     await world.cloud.fault("lost-answer", method="DELETE", path="/machines")
-    await world.machines.delete(made.id, NAME)
+    await world.machines.delete(machine.id, NAME)
     assert await world.names() == []
 
 
@@ -99,33 +99,33 @@ async def test_a_refusal_leaves_nothing(world: World, kind: str, reason: str) ->
 
 
 async def test_a_machine_is_resized_and_stays_the_same_machine(world: World) -> None:
-    made = await world.create()
-    grown = await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody)
-    assert (grown.id, grown.status, grown.server_type) == (made.id, "ready", "pro")
-    assert await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody) == grown
+    machine = await world.create()
+    grown = await world.machines.update(machine.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody)
+    assert (grown.id, grown.status, grown.server_type) == (machine.id, "ready", "pro")
+    assert await world.machines.update(machine.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody) == grown
     with pytest.raises(RefusedError, match="unknown server type 'no-such-size'"):
-        await world.machines.update(made.id, NAME, {"server_type": "no-such-size"}, timeout_s=5, report=_nobody)
-    assert await world.machines.read(made.id, NAME) == grown
+        await world.machines.update(machine.id, NAME, {"server_type": "no-such-size"}, timeout_s=5, report=_nobody)
+    assert await world.machines.read(machine.id, NAME) == grown
 
 
 async def test_a_machine_not_found_for_a_moment_is_no_api_that_cannot_resize(world: World) -> None:
-    made = await world.create()
+    machine = await world.create()
     await world.cloud.fault("not-found-for-a-while", method="POST")
     with pytest.raises(UnavailableError, match="exists, and was not resized"):
-        await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody)
+        await world.machines.update(machine.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody)
     assert (
-        await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody)
+        await world.machines.update(machine.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody)
     ).server_type == "pro"
 
 
 async def test_an_image_comes_is_found_again_and_goes(world: World) -> None:
-    made = await world.create()
-    order = ImageSpec("hermes-base-1", made.id)
+    machine = await world.create()
+    order = ImageSpec("hermes-base-1", machine.id)
     image = await world.images.create(order, timeout_s=30, report=_nobody)
-    assert (image.status, image.bootable, image.machine_id) == ("ready", True, made.id)
+    assert (image.status, image.bootable, image.machine_id) == ("ready", True, machine.id)
     assert await world.images.create(order, timeout_s=30, report=_nobody) == image
     assert await world.images.read(image.id) == image
-    await world.machines.delete(made.id, NAME)
+    await world.machines.delete(machine.id, NAME)
     assert await world.images.read(image.id) == image
     await world.images.delete(image.id, "hermes-base-1")
     assert await world.images.read(image.id) is None
@@ -133,8 +133,8 @@ async def test_an_image_comes_is_found_again_and_goes(world: World) -> None:
 
 
 async def test_the_size_of_the_data_volume_is_told_with_the_order(world: World) -> None:
-    seen = await world.machines.create(replace(ORDER, data_gb="40"), timeout_s=30, report=_nobody)
+    machine = await world.machines.create(replace(ORDER, data_gb="40"), timeout_s=30, report=_nobody)
     answer = await world.cloud.http.get(
-        f"/api/v1/machines/{seen.id}/toolbox/files/download", params={"path": VARIABLES}
+        f"/api/v1/machines/{machine.id}/toolbox/files/download", params={"path": VARIABLES}
     )
     assert wanted_gb(answer.content) == 40

@@ -83,9 +83,9 @@ def test_a_salt_that_is_not_the_states_stops_the_run(app: Container, quote: str)
     """The CLI has written it before the program runs, for a passphrase of anybody's (recorded: passphrase, step 17)."""
     seal(app, SALT)
     Path(f"Pulumi.{CELL}.yaml").write_text(f"config: {{}}\nencryptionsalt: {quote}{OTHER}{quote}\n")
-    said = stops_with()
-    assert f"Pulumi.{CELL}.yaml has another salt than the state of stack {CELL}" in said
-    assert "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER=true" in said
+    message = stops_with()
+    assert f"Pulumi.{CELL}.yaml has another salt than the state of stack {CELL}" in message
+    assert "PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER=true" in message
     Path(f"Pulumi.{CELL}.yaml").write_text(f"encryptionsalt: {quote}{SALT}{quote}\n")
     assert isinstance(fleet_program(), FleetProgram)
 

@@ -46,8 +46,8 @@ class _Users:
     def get_user(self, **_: str) -> None:
         raise AbsentError("no such user")
 
-    def create_user(self, **asked: str) -> None:
-        self.made.append(asked)
+    def create_user(self, **request: str) -> None:
+        self.made.append(request)
 
     def put_user_policy(self, **_: str) -> None:
         """Accept any."""
@@ -89,15 +89,15 @@ class _Redis:
 
 @pytest.fixture
 def redis(aws: MotoAccount, monkeypatch: pytest.MonkeyPatch) -> _Redis:
-    found, secrets = _Redis(), aws.client("secretsmanager")
+    redis, secrets = _Redis(), aws.client("secretsmanager")
 
     def client(service: str) -> Any:  # noqa: ANN401 - as boto3
-        return {"elasticache": found, "secretsmanager": secrets}[service]
+        return {"elasticache": redis, "secretsmanager": secrets}[service]
 
     monkeypatch.setattr(redis_password, "boto3", SimpleNamespace(client=client))
     monkeypatch.setattr(redis_password, "_EVERY_S", 0)
     monkeypatch.setenv("USER_ID", USER)
-    return found
+    return redis
 
 
 def _secret(aws: MotoAccount) -> str:
@@ -113,8 +113,8 @@ def _rotate(arn: str, token: str, *, times: int = 1) -> None:
 
 
 def _current(aws: MotoAccount, arn: str) -> str:
-    found = aws.client("secretsmanager").get_secret_value(SecretId=arn, VersionStage="AWSCURRENT")
-    return str(json.loads(found["SecretString"])["password"])
+    secret_value = aws.client("secretsmanager").get_secret_value(SecretId=arn, VersionStage="AWSCURRENT")
+    return str(json.loads(secret_value["SecretString"])["password"])
 
 
 @pytest.mark.parametrize("times", [1, 2], ids=["once", "each step twice"])
@@ -199,21 +199,21 @@ def _settings(aws: MotoAccount, folder: Path, password: str) -> Path:
 
 
 def test_password_files_say_what_is_at_aws(aws: MotoAccount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[list[str]] = []
-    monkeypatch.setattr(PASSWORDS, "make_roles", lambda _database, _owner, roles: made.append(roles))
+    commands: list[list[str]] = []
+    monkeypatch.setattr(PASSWORDS, "make_roles", lambda _database, _owner, roles: commands.append(roles))
     monkeypatch.setattr(sys, "argv", ["program", str(_settings(aws, tmp_path, "a:b\\c"))])
 
     PASSWORDS.main()
 
-    assert made == [["router"]]
+    assert commands == [["router"]]
     assert (tmp_path / ".pgpass").read_text() == "db.internal:5432:hermesops:hermesops:a\\:b\\\\c\n"
     token = (tmp_path / "router").read_text()
     assert token.startswith("db.internal:5432:hermesops:router:db.internal\\:5432/?Action=connect&DBUser=router")
     assert (tmp_path / "router").stat().st_mode & 0o777 == 0o600
 
 
-def _message(said: object, subject: str = "") -> str:
-    text = said if isinstance(said, str) else json.dumps(said)
+def _message(content: object, subject: str = "") -> str:
+    text = content if isinstance(content, str) else json.dumps(content)
     return json.dumps({"Type": "Notification", "Subject": subject, "Message": text})
 
 
@@ -256,10 +256,10 @@ def test_an_alarm_that_somebody_else_made_is_a_ticket() -> None:
 def test_alarms_of_the_program_have_severities_that_the_host_reads() -> None:
     from hermesops.infra.stacks.platform.aws.alarms import alarms_of  # noqa: PLC0415 - imports pulumi_aws
 
-    made = alarms_of("db", 20, "redis", 2, "hosts", ("hermesops-staging-token-claims",))
+    alarms = alarms_of("db", 20, "redis", 2, "hosts", ("hermesops-staging-token-claims",))
 
-    assert {alarm.severity for alarm in made} == set(ALARMS.SEVERITIES)
-    assert len({alarm.name for alarm in made}) == len(made)
+    assert {alarm.severity for alarm in alarms} == set(ALARMS.SEVERITIES)
+    assert len({alarm.name for alarm in alarms}) == len(alarms)
 
 
 def test_alarms_in_the_queue_are_told_once_and_stay_until_they_are(
@@ -268,7 +268,7 @@ def test_alarms_in_the_queue_are_told_once_and_stay_until_they_are(
     queue = aws.client("sqs")
     url = queue.create_queue(QueueName="alarms", Attributes={"VisibilityTimeout": "0"})["QueueUrl"]
     queue.send_message(QueueUrl=url, MessageBody=_message("words", "AWS Budgets"))
-    told: list[Any] = []
+    alarms: list[Any] = []
 
     def refuse(_: object) -> None:
         raise OSError("Alertmanager is down")
@@ -277,11 +277,11 @@ def test_alarms_in_the_queue_are_told_once_and_stay_until_they_are(
     monkeypatch.setattr(ALARMS, "tell", refuse)
     with pytest.raises(OSError, match="is down"):
         ALARMS.take(queue, url, REGION)
-    monkeypatch.setattr(ALARMS, "tell", told.append)
+    monkeypatch.setattr(ALARMS, "tell", alarms.append)
     ALARMS.take(queue, url, REGION)
     ALARMS.take(queue, url, REGION)
 
-    assert [[alert["labels"]["alertname"] for alert in alerts] for alerts in told] == [["AmazonBudget"]]
+    assert [[alert["labels"]["alertname"] for alert in alerts] for alerts in alarms] == [["AmazonBudget"]]
 
 
 def test_alarms_that_stand_are_found_by_the_environments_prefix(aws: MotoAccount) -> None:
@@ -300,6 +300,6 @@ def test_alarms_that_stand_are_found_by_the_environments_prefix(aws: MotoAccount
     for name in ("hermesops-staging-one", "another-three"):
         metrics.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="because")
 
-    found = ALARMS.standing(metrics, "hermesops-staging-")
+    alarms = ALARMS.standing(metrics, "hermesops-staging-")
 
-    assert [alarm["AlarmName"] for alarm in found] == ["hermesops-staging-one"]
+    assert [alarm["AlarmName"] for alarm in alarms] == ["hermesops-staging-one"]

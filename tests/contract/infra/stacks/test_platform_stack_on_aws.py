@@ -66,11 +66,11 @@ def _moved() -> PlatformSpec:
 
 
 def _kinds(done: Run) -> list[tuple[str, str]]:
-    return [(one.type, one.name) for one in done.resources]
+    return [(resource.type, resource.name) for resource in done.resources]
 
 
 @pytest.mark.parametrize(
-    ("stack", "settings", "told"),
+    ("stack", "settings", "expected"),
     [
         ("local", "", "the platform of a local world is not run by Pulumi's CLI"),
         ("staging", "", "environment staging has no platform.account and platform.region"),
@@ -79,12 +79,12 @@ def _kinds(done: Run) -> list[tuple[str, str]]:
     ],
 )
 def test_what_is_missing_is_one_line(
-    staging: Path, monkeypatch: pytest.MonkeyPatch, stack: str, settings: str, told: str
+    staging: Path, monkeypatch: pytest.MonkeyPatch, stack: str, settings: str, expected: str
 ) -> None:
     (staging / "settings.toml").write_text(settings)
     monkeypatch.setattr(pulumi, "get_stack", lambda: stack)
 
-    with pytest.raises(pulumi.RunError, match=told) as caught:
+    with pytest.raises(pulumi.RunError, match=expected) as caught:
         platform_program()
     assert "\n" not in str(caught.value)
 

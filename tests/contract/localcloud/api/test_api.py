@@ -65,9 +65,9 @@ class TestMachines:
         assert ready["urls"]["port_template"] == f"http://{{port}}--{ready['slug']}.localhost:{cloud.port}"
 
     async def test_every_answer_carries_a_private_key_of_its_own(self, cloud: LocalCloud) -> None:
-        one, two = await cloud.order("a"), await cloud.order("b")
+        first, two = await cloud.order("a"), await cloud.order("b")
         listed = (await cloud.http.get("/api/v1/machines")).json()["machines"]
-        keys = {machine["ssh_key"]["private_key"] for machine in [one, two, *listed]}
+        keys = {machine["ssh_key"]["private_key"] for machine in [first, two, *listed]}
         assert len(keys) == 2
         assert all(key.startswith("-----BEGIN OPENSSH PRIVATE KEY-----") for key in keys)
 
@@ -245,9 +245,9 @@ class TestToolbox:
             f"/api/v1/machines/{machine['id']}/toolbox/process/execute/stream",
             json={"command": "echo first; sleep 1; echo last"},
         ) as stream:
-            seen = [(loop.time(), line) async for line in stream.aiter_lines() if line.startswith("event: ")]
-        assert [line for _, line in seen] == ["event: stdout", "event: stdout", "event: exit"]
-        assert seen[1][0] - seen[0][0] > 0.5
+            events = [(loop.time(), line) async for line in stream.aiter_lines() if line.startswith("event: ")]
+        assert [line for _, line in events] == ["event: stdout", "event: stdout", "event: exit"]
+        assert events[1][0] - events[0][0] > 0.5
 
     async def test_files_of_any_bytes_and_many_of_them_go_both_ways(self, cloud: LocalCloud, tmp_path: Path) -> None:
         machine = await cloud.ready()
@@ -339,10 +339,10 @@ class TestProxy:
         assert times[2] - times[0] > 0.4
 
     async def test_no_token_and_bad_tokens_are_refused(self, cloud: LocalCloud, service: Recorder) -> None:
-        one, two = await cloud.ready("one"), await cloud.ready("two")
-        mine = await cloud.token(one)
-        short = await cloud.token(one, expires_in_seconds=1)
-        revoked = await cloud.token(one)
+        first, two = await cloud.ready("one"), await cloud.ready("two")
+        mine = await cloud.token(first)
+        short = await cloud.token(first, expires_in_seconds=1)
+        revoked = await cloud.token(first)
         assert (await cloud.http.delete(f"/api/v1/proxy-tokens/{revoked['id']}")).status_code == 204
         assert_vendor_error(await cloud.http.delete(f"/api/v1/proxy-tokens/{revoked['id']}"), 404)
         await pause(1.1)
@@ -351,14 +351,14 @@ class TestProxy:
             async with cloud.through(machine, service.port, token) as http:
                 return (await http.get("/")).status_code
 
-        assert await status(one, "") == 401
-        assert await status(one, "pt_made-up") == 401
-        assert await status(one, revoked["token"]) == 401
-        assert await status(one, short["token"]) == 401
+        assert await status(first, "") == 401
+        assert await status(first, "pt_made-up") == 401
+        assert await status(first, revoked["token"]) == 401
+        assert await status(first, short["token"]) == 401
         assert await status(two, mine["token"]) == 403
         assert await status({"slug": "m-00000000"}, mine["token"]) == 404
         assert service.heard == []
-        assert await status(one, mine["token"]) == 201
+        assert await status(first, mine["token"]) == 201
 
     async def test_a_token_lives_seven_days_at_most(self, cloud: LocalCloud) -> None:
         machine = await cloud.ready()

@@ -51,9 +51,9 @@ class TestBackups:
         assert machine["price_monthly"] == 12.0
         path = f"/api/v1/machines/{machine['id']}/backups"
         backup_id = await backed_up(cloud, machine, driver)
-        told = (await cloud.http.get(path)).json()
-        assert told["backups_enabled"] is True
-        (backup,) = told["backups"]
+        backup_list = (await cloud.http.get(path)).json()
+        assert backup_list["backups_enabled"] is True
+        (backup,) = backup_list["backups"]
         assert backup.items() >= {"id": backup_id, "description": "before update", "status": "creating"}.items()
 
         async def restored() -> int | Pending[int]:
@@ -102,8 +102,8 @@ class TestBackups:
         assert driver.images == set()
 
     async def test_nobody_elses_backup_is_touched(self, cloud: LocalCloud, driver: PretendDriver) -> None:
-        one, two = await cloud.ready("one", enable_backups=True), await cloud.ready("two", enable_backups=True)
-        backup_id = await backed_up(cloud, one, driver)
+        first, two = await cloud.ready("one", enable_backups=True), await cloud.ready("two", enable_backups=True)
+        backup_id = await backed_up(cloud, first, driver)
         foreign = f"/api/v1/machines/{two['id']}/backups/{backup_id}"
         assert (await cloud.http.post(f"{foreign}/restore")).status_code == 404
         assert (await cloud.http.delete(foreign)).status_code == 404

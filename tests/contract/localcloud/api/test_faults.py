@@ -130,23 +130,23 @@ class TestMachines:
 
 class TestOrders:
     @pytest.mark.parametrize(
-        ("kind", "said"), [("location-disabled", "server location disabled"), ("sold-out", "not available")]
+        ("kind", "message"), [("location-disabled", "server location disabled"), ("sold-out", "not available")]
     )
-    async def test_an_order_is_refused_once(self, cloud: LocalCloud, kind: str, said: str) -> None:
+    async def test_an_order_is_refused_once(self, cloud: LocalCloud, kind: str, message: str) -> None:
         await cloud.fault(kind, machine="edge")
         if kind == "sold-out":
             sold = (await cloud.http.get("/api/v1/server-types?region=hel1")).json()["server_types"]
             assert not any(size["available"] for size in sold)
         refused = await cloud.http.post("/api/v1/machines", json=ORDER)
         assert refused.status_code == 422
-        assert said in refused.json()["message"]
+        assert message in refused.json()["message"]
         await cloud.order()
 
 
 async def test_two_faults_of_a_kind_are_two_rules(cloud: LocalCloud) -> None:
     await asyncio.gather(*(cloud.fault("server-error", path="/account", status=status) for status in (500, 503)))
-    seen = [(await cloud.http.get("/api/v1/account")).status_code for _ in range(3)]
-    assert (set(seen[:2]), seen[2]) == ({500, 503}, 200)
+    statuses = [(await cloud.http.get("/api/v1/account")).status_code for _ in range(3)]
+    assert (set(statuses[:2]), statuses[2]) == ({500, 503}, 200)
 
 
 @pytest.mark.parametrize(

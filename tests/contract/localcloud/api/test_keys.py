@@ -19,18 +19,18 @@ async def status_with(cloud: LocalCloud, key: str) -> int:
 
 class TestApiKeys:
     async def test_a_key_opens_the_api_until_it_is_deleted(self, cloud: LocalCloud) -> None:
-        made = (await cloud.http.post("/api/v1/api-keys", json={"name": "ci"})).json()
-        assert made["key"].startswith(made["key_prefix"])
-        assert await status_with(cloud, made["key"]) == 200
+        created = (await cloud.http.post("/api/v1/api-keys", json={"name": "ci"})).json()
+        assert created["key"].startswith(created["key_prefix"])
+        assert await status_with(cloud, created["key"]) == 200
         listed = (await cloud.http.get("/api/v1/api-keys")).json()["api_keys"]
         assert [key["name"] for key in listed] == ["local world", "ci"]
         assert listed[1]["last_used"]
         assert all("key" not in key for key in listed)
         for file in cloud.folder.iterdir():
-            assert made["key"].encode() not in file.read_bytes(), file
-        assert (await cloud.http.delete(f"/api/v1/api-keys/{made['id']}")).status_code == 204
-        assert await status_with(cloud, made["key"]) == 401
-        assert (await cloud.http.delete(f"/api/v1/api-keys/{made['id']}")).status_code == 404
+            assert created["key"].encode() not in file.read_bytes(), file
+        assert (await cloud.http.delete(f"/api/v1/api-keys/{created['id']}")).status_code == 204
+        assert await status_with(cloud, created["key"]) == 401
+        assert (await cloud.http.delete(f"/api/v1/api-keys/{created['id']}")).status_code == 404
 
     async def test_the_worlds_own_key_stays(self, cloud: LocalCloud) -> None:
         (own,) = (await cloud.http.get("/api/v1/api-keys")).json()["api_keys"]
@@ -46,14 +46,14 @@ class TestSshKeys:
         self, cloud: LocalCloud, driver: PretendDriver
     ) -> None:
         _, public = new_key_pair("operator@desk")
-        made = await cloud.http.post("/api/v1/ssh-keys", json={"name": "desk", "public_key": f"{public}\n"})
-        assert (made.status_code, set(made.json())) == (201, {"id", "name", "fingerprint", "created_at"})
-        assert made.json()["fingerprint"].startswith("SHA256:")
-        assert (await cloud.http.get("/api/v1/ssh-keys")).json()["ssh_keys"] == [made.json()]
-        machine = await cloud.ready(ssh_key_ids=[made.json()["id"]])
+        response = await cloud.http.post("/api/v1/ssh-keys", json={"name": "desk", "public_key": f"{public}\n"})
+        assert (response.status_code, set(response.json())) == (201, {"id", "name", "fingerprint", "created_at"})
+        assert response.json()["fingerprint"].startswith("SHA256:")
+        assert (await cloud.http.get("/api/v1/ssh-keys")).json()["ssh_keys"] == [response.json()]
+        machine = await cloud.ready(ssh_key_ids=[response.json()["id"]])
         authorized = driver.machines[machine["id"]].plan.files["/root/.ssh/authorized_keys"].decode()
         assert authorized.splitlines() == [machine["ssh_key"]["public_key"], public]
-        assert (await cloud.http.delete(f"/api/v1/ssh-keys/{made.json()['id']}")).status_code == 204
+        assert (await cloud.http.delete(f"/api/v1/ssh-keys/{response.json()['id']}")).status_code == 204
         assert (await cloud.http.get("/api/v1/ssh-keys")).json() == {"ssh_keys": []}
 
     @pytest.mark.parametrize("public_key", ["", "rubbish", "ssh-ed25519 AAAA", "ssh-ed25519"])

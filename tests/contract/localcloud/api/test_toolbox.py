@@ -42,8 +42,8 @@ async def test_words_are_found_and_replaced_in_files(toolbox: Toolbox, tmp_path:
     (top / "binary").write_bytes(b"port = 84\0")
     (top / "a.conf").chmod(0o640)
     query = {"path": str(top), "pattern": r"^port = \d+$", "include": "*.conf", "max_results": "2"}
-    found = (await toolbox("GET", "files/find", params=query)).json()
-    assert found == {
+    files = (await toolbox("GET", "files/find", params=query)).json()
+    assert files == {
         "matches": [
             {"file": f"{top}/a.conf", "line": 1, "content": "port = 80"},
             {"file": f"{top}/a.conf", "line": 3, "content": "port = 81"},
@@ -80,8 +80,8 @@ async def test_several_files_come_in_one_zip(toolbox: Toolbox, tmp_path: Path) -
 
 
 async def test_what_the_vendors_own_client_puts_into_the_query_is_taken(toolbox: Toolbox, tmp_path: Path) -> None:
-    made = await toolbox("POST", "files/folder", params={"path": f"{tmp_path}/new", "mode": "750"})
-    assert made.json() == {"path": f"{tmp_path}/new", "created": True}
+    response = await toolbox("POST", "files/folder", params={"path": f"{tmp_path}/new", "mode": "750"})
+    assert response.json() == {"path": f"{tmp_path}/new", "created": True}
     moved = {"source": f"{tmp_path}/new", "destination": f"{tmp_path}/moved"}
     assert (await toolbox("POST", "files/move", params=moved)).json() == moved
     changed = await toolbox("POST", "files/permissions", params={"path": f"{tmp_path}/moved"}, json={"mode": "700"})

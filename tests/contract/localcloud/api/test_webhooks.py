@@ -51,24 +51,24 @@ class Receiver:
 
     async def until_told(self, **what: object) -> Json:
         async def observe() -> Json | Pending[Json]:
-            found = [data for data in self.told if data.items() >= what.items()]
-            return found[0] if found else Pending(str(self.told))
+            documents = [data for data in self.told if data.items() >= what.items()]
+            return documents[0] if documents else Pending(str(self.told))
 
         return await until(observe, what=f"an event {what}", timeout_s=15, every_s=0.02)
 
 
 @contextlib.asynccontextmanager
 async def receiving(port: int = 0) -> AsyncIterator[Receiver]:
-    made = Receiver()
-    async with await asyncio.start_server(made.serve, "127.0.0.1", port) as server:
-        made.port = server.sockets[0].getsockname()[1]
-        yield made
+    receiver = Receiver()
+    async with await asyncio.start_server(receiver.serve, "127.0.0.1", port) as server:
+        receiver.port = server.sockets[0].getsockname()[1]
+        yield receiver
 
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as made:
-        yield made
+    async with receiving() as receiver:
+        yield receiver
 
 
 async def hook(cloud: LocalCloud, url: str, *events: str) -> Json:
@@ -80,12 +80,12 @@ async def hook(cloud: LocalCloud, url: str, *events: str) -> Json:
 class TestRegistration:
     async def test_a_secret_is_made_unless_given_and_shown_once(self, cloud: LocalCloud) -> None:
         body = {"url": "http://localhost:1/", "events": ["machine.stage_changed"]}
-        made = (await cloud.http.post("/api/v1/webhooks", json=body)).json()
-        assert set(made) == {"id", "url", "events", "active", "created_at", "secret"}
+        webhook = (await cloud.http.post("/api/v1/webhooks", json=body)).json()
+        assert set(webhook) == {"id", "url", "events", "active", "created_at", "secret"}
         (listed,) = (await cloud.http.get("/api/v1/webhooks")).json()["webhooks"]
-        assert listed == {name: value for name, value in made.items() if name != "secret"}
-        assert (await cloud.http.delete(f"/api/v1/webhooks/{made['id']}")).status_code == 204
-        assert (await cloud.http.delete(f"/api/v1/webhooks/{made['id']}")).status_code == 404
+        assert listed == {name: value for name, value in webhook.items() if name != "secret"}
+        assert (await cloud.http.delete(f"/api/v1/webhooks/{webhook['id']}")).status_code == 204
+        assert (await cloud.http.delete(f"/api/v1/webhooks/{webhook['id']}")).status_code == 404
 
     @pytest.mark.parametrize(
         "fields",
@@ -138,8 +138,8 @@ class TestEvents:
 
     async def test_a_receiver_that_fails_is_tried_again(self, cloud: LocalCloud, receiver: Receiver) -> None:
         receiver.answers = [500, 503]
-        made = await hook(cloud, receiver.url)
-        answer = await cloud.http.post("/local/webhook-tests", json={"webhook_id": made["id"]})
+        webhook = await hook(cloud, receiver.url)
+        answer = await cloud.http.post("/local/webhook-tests", json={"webhook_id": webhook["id"]})
         assert answer.status_code == 204
 
         async def thrice() -> bool | Pending[bool]:

@@ -40,11 +40,11 @@ class Echo:
 
 @pytest.fixture
 async def echo() -> AsyncIterator[Echo]:
-    made = Echo()
+    echo = Echo()
     server: Server
-    async with serve(made.talk, "127.0.0.1", 0, subprotocols=[CHAT]) as server:
-        made.port = next(iter(server.sockets)).getsockname()[1]
-        yield made
+    async with serve(echo.talk, "127.0.0.1", 0, subprotocols=[CHAT]) as server:
+        echo.port = next(iter(server.sockets)).getsockname()[1]
+        yield echo
 
 
 def through(cloud: LocalCloud, machine: Json, port: int, path: str = "/", **headers: str) -> connect:

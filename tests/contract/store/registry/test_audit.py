@@ -41,9 +41,9 @@ def rewrite(registry: Registry, *statements: str, with_triggers: bool = True) ->
         is_sqlite = connection.dialect.name == "sqlite"
         triggers: list[str] = []
         if is_sqlite:
-            found = connection.execute(sa.text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
-            triggers = [row.sql for row in found]
-            for row in found:
+            rows = connection.execute(sa.text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
+            triggers = [row.sql for row in rows]
+            for row in rows:
                 connection.execute(sa.text(f"DROP TRIGGER {row.name}"))
         else:
             connection.execute(sa.text("ALTER TABLE audit DISABLE TRIGGER ALL"))
@@ -142,7 +142,7 @@ def test_triggers_that_are_gone_are_found(registry: Registry) -> None:
 def test_many_writers_make_one_chain(registry_url: str, anchor: Anchor) -> None:
     registries = [registry_at(registry_url, anchor=anchor) for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda one: write(one, *range(10)), registries))
+        list(pool.map(lambda writer: write(writer, *range(10)), registries))
     report = registries[0].audit.check()
     assert (report.findings, report.entries, report.anchors, report.anchored_to) == ((), 40, 40, 40)
     for registry in registries:

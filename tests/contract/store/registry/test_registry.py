@@ -130,8 +130,8 @@ def test_the_platforms_columns_have_its_types_on_postgresql(server: postgresql.P
 
 def test_a_new_registry_has_the_tables_that_code_knows(registry: Registry) -> None:
     with registry._database.reading() as connection:
-        found = compare_metadata(MigrationContext.configure(connection), indexes.metadata)
-    assert found == []
+        differences = compare_metadata(MigrationContext.configure(connection), indexes.metadata)
+    assert differences == []
 
 
 def test_every_script_is_a_known_revision() -> None:
@@ -183,13 +183,13 @@ def test_postgresql_is_migrated_only_when_asked(server: postgresql.PostgreSql) -
 
 
 def test_an_alias_and_a_user_id_name_a_user(registry: Registry) -> None:
-    made = registry.users.resolve("ada", create=True)
-    assert made == User(user_id_from_alias("ada"), "ada")
-    assert registry.users.resolve(made.id.upper()) == made
+    created = registry.users.resolve("ada", create=True)
+    assert created == User(user_id_from_alias("ada"), "ada")
+    assert registry.users.resolve(created.id.upper()) == created
     by_id = registry.users.resolve("0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001", create=True)
     assert by_id.alias == ""
-    assert registry.users.resolve("ada", create=True) == made
-    assert {user.id for user in registry.users.list()} == {made.id, by_id.id}
+    assert registry.users.resolve("ada", create=True) == created
+    assert {user.id for user in registry.users.list()} == {created.id, by_id.id}
 
 
 @pytest.mark.parametrize("text", ["Ada", "ada lovelace", "", "ada;--", "1ada"])
@@ -222,8 +222,8 @@ def test_provisioning_twice_finds_the_first_row(registry: Registry) -> None:
 def test_provisioning_at_once_makes_one_row(url: str) -> None:
     registries = [registry_at(url) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        made = list(pool.map(placed, registries))
-    assert len({instance.id for instance in made}) == 1
+        instances = list(pool.map(placed, registries))
+    assert len({instance.id for instance in instances}) == 1
     assert len(registries[0].instances.list(terminated=True)) == 1
     for registry in registries:
         registry.close()
@@ -311,9 +311,9 @@ def test_instances_are_filtered(registry: Registry) -> None:
 def test_moments_come_back_aware_and_in_utc(registry: Registry) -> None:
     instance = placed(registry)
     at = datetime(2026, 3, 1, 1, 30, tzinfo=timezone(timedelta(hours=9)))
-    seen = registry.instances.begin_grace(instance.id, at)
-    assert seen.grace_until == at
-    assert (seen.created_at.tzinfo, seen.grace_until.tzinfo) == (UTC, UTC)
+    suspended = registry.instances.begin_grace(instance.id, at)
+    assert suspended.grace_until == at
+    assert (suspended.created_at.tzinfo, suspended.grace_until.tzinfo) == (UTC, UTC)
 
 
 def test_the_databases_own_clock_is_used_and_right(url: str) -> None:
@@ -420,17 +420,17 @@ def test_a_ring_with_a_newer_key_still_opens_what_the_old_one_sealed(registry: R
 
 
 def test_only_a_new_registry_may_make_a_key(url: str) -> None:
-    asked: list[bool] = []
+    flags: list[bool] = []
 
     def keys(is_new: bool) -> KeyRing:  # noqa: FBT001 - the registry calls it so
-        asked.append(is_new)
+        flags.append(is_new)
         return KEYS
 
     for _ in range(2):
         if not url.startswith("sqlite"):
             migrate_registry(url)
         open_registry(url, environment="local", actor="tester", sealer=keys).close()
-    assert asked == [True, False]
+    assert flags == [True, False]
 
 
 def test_revoking_model_tokens_raises_the_generation(registry: Registry) -> None:
@@ -442,7 +442,7 @@ def test_revoking_model_tokens_raises_the_generation(registry: Registry) -> None
 
 def next_machine(registry: Registry, instance: Instance) -> MachineName:
     """A machine that the instance may be put on."""
-    made = registry.unassigned.place(
+    machine = registry.unassigned.place(
         MachineRole.REPLACEMENT,
         plan=instance.plan,
         server_type="basic",
@@ -451,8 +451,8 @@ def next_machine(registry: Registry, instance: Instance) -> MachineName:
         instance_id=instance.id,
         why="test",
     )
-    registry.unassigned.set_machine(made.name, MachineId("m-2"))
-    return registry.unassigned.mark_ready(made.name).name
+    registry.unassigned.set_machine(machine.name, MachineId("m-2"))
+    return registry.unassigned.mark_ready(machine.name).name
 
 
 @pytest.mark.parametrize("event", ["suspended", "grace", "cut_over", "restored", "terminated", "revoked"])
@@ -488,17 +488,17 @@ def test_a_token_is_renewed_once_half_of_its_life_is_over(url: str) -> None:
     instance = placed(registry)
     registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
     due = partial(registry.model_tokens.instances_due, life=WEEK)
-    assert [one.id for one in due()] == [instance.id]
+    assert [due_instance.id for due_instance in due()] == [instance.id]
     first = registry.model_tokens.renew(instance.id, life=WEEK)
     assert first.expires_at == registry.now().replace(microsecond=0) + WEEK
-    assert [one.id for one in due()] == [instance.id]
+    assert [due_instance.id for due_instance in due()] == [instance.id]
     registry.model_tokens.record_handed(instance.id, first)
     assert due() == ()
     clock.turn((WEEK / 2).total_seconds() - 2)
     assert due() == ()
     assert registry.model_tokens.renew(instance.id, life=WEEK).expires_at == first.expires_at
     clock.turn(4)
-    assert [one.id for one in due()] == [instance.id]
+    assert [due_instance.id for due_instance in due()] == [instance.id]
     second = registry.model_tokens.renew(instance.id, life=WEEK)
     assert (second.generation, second.handed_at) == (first.generation, None)
     assert second.expires_at
@@ -525,7 +525,10 @@ def test_a_router_reads_floors_and_nothing_else(registry: Registry, url: str) ->
     ada, bob = placed(registry, "ada"), placed(registry, "bob")
     registry.model_tokens.revoke(bob.id, why="leaked")
     registry.terminations.terminate(ada.id)
-    assert {one: account.floor for one, account in RouterLedger(url).read().items()} == {ada.id: 2, bob.id: 2}
+    assert {instance_id: account.floor for instance_id, account in RouterLedger(url).read().items()} == {
+        ada.id: 2,
+        bob.id: 2,
+    }
 
 
 def test_before_the_first_command_there_is_no_registry_and_no_floor(tmp_path: Path) -> None:
@@ -641,9 +644,9 @@ def test_a_cell_knows_whose_machines_are_being_resized(registry: Registry) -> No
 def test_a_cell_is_made_once(registry: Registry) -> None:
     for alias in ("ada", "bob"):
         placed(registry, alias)
-    (made,) = registry.cells.list()
-    assert (made.name, made.region, made.only_plan, made.machines, made.applied_at) == (CELL, "hel1", None, 2, None)
-    assert registry.cells.get(CELL) == made
+    (cell,) = registry.cells.list()
+    assert (cell.name, cell.region, cell.only_plan, cell.machines, cell.applied_at) == (CELL, "hel1", None, 2, None)
+    assert registry.cells.get(CELL) == cell
     with pytest.raises(UsageError, match=f"no cell 'cell9'; nearest: {CELL}"):
         registry.cells.get(CellName("cell9"))
 
@@ -693,8 +696,10 @@ def test_an_unfinished_operation_is_found_instead_of_opened(registry: Registry) 
 def test_operations_opened_at_once_are_one(url: str) -> None:
     registries = [registry_at(url) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        made = pool.map(lambda r: r.operations.open(OperationKind.STACK_UP, "stack/fleet/cell1").id, registries)
-        assert len(set(made)) == 1
+        operation_ids = pool.map(
+            lambda r: r.operations.open(OperationKind.STACK_UP, "stack/fleet/cell1").id, registries
+        )
+        assert len(set(operation_ids)) == 1
     for registry in registries:
         registry.close()
 
@@ -891,9 +896,9 @@ def test_three_processes_provision_one_row(url: str) -> None:
         subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=Path.cwd())
         for _ in range(3)
     ]
-    said = {process.communicate(timeout=60)[0].strip() for process in running}
+    reports = {process.communicate(timeout=60)[0].strip() for process in running}
     assert [process.returncode for process in running] == [0, 0, 0]
-    assert said == {registry_at(url).instances.find("ada").id}
+    assert reports == {registry_at(url).instances.find("ada").id}
 
 
 def test_readers_are_not_held_up_by_a_writer(tmp_path: Path) -> None:

@@ -37,13 +37,13 @@ class Answers:
 
 @pytest.fixture
 def answers() -> Iterator[Answers]:
-    told = Answers()
+    answers = Answers()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            told.asked.append((self.path, self.headers["Authorization"]))
-            body = json.dumps(told.body).encode()
-            self.send_response(told.status)
+            answers.asked.append((self.path, self.headers["Authorization"]))
+            body = json.dumps(answers.body).encode()
+            self.send_response(answers.status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -53,8 +53,8 @@ def answers() -> Iterator[Answers]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    told.url = f"http://127.0.0.1:{server.server_port}"
-    yield told
+    answers.url = f"http://127.0.0.1:{server.server_port}"
+    yield answers
     server.shutdown()
     server.server_close()
 

@@ -67,15 +67,15 @@ class World:
     async def admit(self, user: str, plan: Plan, *, subscription: str) -> tuple[object, object]:
         if self.problem:
             raise RefusedError(self.problem)
-        made = placed(self.registry, user, plan)
-        self.registry.subscriptions.bind(made.id, subscription)
-        subject = f"instance/{made.id}"
-        intent = {"user": user, "plan": plan.value, "machine_name": made.machine_name}
-        opened = self.registry.operations.open(OperationKind.PROVISION, subject, intent=intent, instance_id=made.id)
-        return made, opened
+        instance = placed(self.registry, user, plan)
+        self.registry.subscriptions.bind(instance.id, subscription)
+        subject = f"instance/{instance.id}"
+        intent = {"user": user, "plan": plan.value, "machine_name": instance.machine_name}
+        opened = self.registry.operations.open(OperationKind.PROVISION, subject, intent=intent, instance_id=instance.id)
+        return instance, opened
 
-    async def apply(self, told: dict[str, Any], *, at: datetime | None = None) -> BillingEvent:
-        return await self.billing().apply(*self.endpoint.signed(told, at=at))
+    async def apply(self, stripe_event: dict[str, Any], *, at: datetime | None = None) -> BillingEvent:
+        return await self.billing().apply(*self.endpoint.signed(stripe_event, at=at))
 
     def rows(self) -> list[Any]:
         with self.registry._database.reading() as connection:
@@ -99,18 +99,18 @@ def world(registry: Registry) -> World:
     return World(registry)
 
 
-def created(**told: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
-    return event(CREATED, subscription("sub_1", **told), at=NOW)
+def created(**stripe_event: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+    return event(CREATED, subscription("sub_1", **stripe_event), at=NOW)
 
 
 # What is taken in
 
 
 async def test_an_event_is_read_and_nothing_personal_is_kept(world: World) -> None:
-    told = created()
-    told["data"]["object"]["customer_email"] = EMAIL
-    taken = await world.apply(told)
-    assert (taken.state, taken.event_id, taken.has_body) == (BillingState.WAITING, told["id"], False)
+    stripe_event = created()
+    stripe_event["data"]["object"]["customer_email"] = EMAIL
+    taken = await world.apply(stripe_event)
+    assert (taken.state, taken.event_id, taken.has_body) == (BillingState.WAITING, stripe_event["id"], False)
     assert taken.fact is not None
     assert (taken.fact.user_id, taken.fact.prices, taken.fact.status) == (USER, ("price_light",), "active")
     assert taken.fact.created_at == NOW
@@ -131,11 +131,11 @@ async def test_either_secret_counts_while_it_is_rolled(world: World) -> None:
 
 
 async def test_what_comes_twice_is_one_event(world: World) -> None:
-    told = created()
-    first = await world.apply(told)
-    world.registry.billing.receive(*world.endpoint.signed(told))
+    stripe_event = created()
+    first = await world.apply(stripe_event)
+    world.registry.billing.receive(*world.endpoint.signed(stripe_event))
     await world.billing().run()
-    again = await world.apply(told)
+    again = await world.apply(stripe_event)
     assert (again.id, again.deliveries) == (first.id, 3)
     assert len(world.rows()) == 1
     assert len(world.registry.operations.list()) == 1
@@ -151,9 +151,9 @@ async def test_what_waits_in_the_queue_for_a_day_is_not_too_old(world: World, cl
     assert world.registry.billing.get(1).state is BillingState.WAITING
 
 
-def nobodys(**told: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+def nobodys(**stripe_event: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
     """An event that a person has to look at."""
-    return event(CREATED, {**subscription("sub_8", user="fred"), **told}, at=NOW)
+    return event(CREATED, {**subscription("sub_8", user="fred"), **stripe_event}, at=NOW)
 
 
 async def test_an_event_of_another_type_is_kept_as_such_and_pages_nobody(world: World) -> None:
@@ -261,7 +261,7 @@ async def test_what_nobody_can_apply_is_pending_until_it_is_dismissed(world: Wor
     assert billing.oldest_pending() == {BillingState.SET_ASIDE: begun}
     aside = billing.list(states=(BillingState.SET_ASIDE,))
     dismissed = world.billing().dismiss(aside, reason="neither is ours")
-    assert {one.state for one in dismissed} == {BillingState.DISMISSED}
+    assert {billing_event.state for billing_event in dismissed} == {BillingState.DISMISSED}
     assert billing.oldest_pending() == {}
     assert world.billing().dismiss(dismissed, reason="again") == dismissed
     assert [entry.why for entry in world.registry.audit.list() if entry.action == "billing_events_dismissed"] == [
@@ -316,12 +316,12 @@ async def test_what_a_dismissed_event_says_of_its_subscription_counts(world: Wor
 
 async def test_other_products_of_the_account_are_none_of_ours(world: World) -> None:
     world.rules = {"product": "prod_agents"}
-    for told in (
+    for stripe_event in (
         created(product="prod_other", user=""),
         event("invoice.paid", invoice("sub_7", product="prod_other"), at=NOW),
         event("invoice.paid", {"object": "invoice", "id": "in_3"}, at=NOW),
     ):
-        taken = await world.apply(told)
+        taken = await world.apply(stripe_event)
         assert (taken.state, taken.fact, taken.has_body) == (BillingState.APPLIED, None, False)
     assert (await world.apply(created())).state is BillingState.WAITING
 
@@ -458,30 +458,32 @@ async def test_what_was_refused_for_a_wrong_secret_is_read_again_within_a_day(wo
 # What is signed, and strange all the same
 
 STRANGE: dict[str, Callable[[dict[str, Any]], object]] = {
-    "no list": lambda told: [told],
-    "no object": lambda told: {**told, "object": "v2.core.event"},
-    "no id": lambda told: {**told, "id": "evt_" + "x" * 500},
-    "control characters": lambda told: {**told, "type": "customer.\x1b[2J"},
-    "no time": lambda told: {**told, "created": -1},
-    "a far time": lambda told: {**told, "created": 10**30},
-    "a fraction of time": lambda told: {**told, "created": 1.5e9},
-    "no mode": lambda told: {**told, "livemode": "false"},
-    "no data": lambda told: {**told, "data": None},
-    "no subscription": lambda told: _with(told, id="sub_'; DROP TABLE users; --"),
-    "no items": lambda told: _with(told, items={"data": "all"}),
-    "too many items": lambda told: _with(told, items={"data": told["data"]["object"]["items"]["data"] * 50}),
-    "no price": lambda told: _with(told, items={"data": [{"price": {"id": "<script>"}}]}),
-    "new status": lambda told: _with(told, status="on_holiday"),
-    "no user": lambda told: _with(told, metadata={}),
-    "an alias": lambda told: _with(told, metadata={"user_id": "ada"}),
-    "another spelling": lambda told: _with(told, metadata={"user_id": f"urn:uuid:{USER}"}),
-    "an address": lambda told: _with(told, metadata={"user_id": EMAIL, EMAIL: EMAIL}),
-    "metadata of lists": lambda told: _with(told, metadata={"user_id": [USER]}),
+    "no list": lambda stripe_event: [stripe_event],
+    "no object": lambda stripe_event: {**stripe_event, "object": "v2.core.event"},
+    "no id": lambda stripe_event: {**stripe_event, "id": "evt_" + "x" * 500},
+    "control characters": lambda stripe_event: {**stripe_event, "type": "customer.\x1b[2J"},
+    "no time": lambda stripe_event: {**stripe_event, "created": -1},
+    "a far time": lambda stripe_event: {**stripe_event, "created": 10**30},
+    "a fraction of time": lambda stripe_event: {**stripe_event, "created": 1.5e9},
+    "no mode": lambda stripe_event: {**stripe_event, "livemode": "false"},
+    "no data": lambda stripe_event: {**stripe_event, "data": None},
+    "no subscription": lambda stripe_event: _with(stripe_event, id="sub_'; DROP TABLE users; --"),
+    "no items": lambda stripe_event: _with(stripe_event, items={"data": "all"}),
+    "too many items": lambda stripe_event: _with(
+        stripe_event, items={"data": stripe_event["data"]["object"]["items"]["data"] * 50}
+    ),
+    "no price": lambda stripe_event: _with(stripe_event, items={"data": [{"price": {"id": "<script>"}}]}),
+    "new status": lambda stripe_event: _with(stripe_event, status="on_holiday"),
+    "no user": lambda stripe_event: _with(stripe_event, metadata={}),
+    "an alias": lambda stripe_event: _with(stripe_event, metadata={"user_id": "ada"}),
+    "another spelling": lambda stripe_event: _with(stripe_event, metadata={"user_id": f"urn:uuid:{USER}"}),
+    "an address": lambda stripe_event: _with(stripe_event, metadata={"user_id": EMAIL, EMAIL: EMAIL}),
+    "metadata of lists": lambda stripe_event: _with(stripe_event, metadata={"user_id": [USER]}),
 }
 
 
-def _with(told: dict[str, Any], **changed: object) -> dict[str, Any]:
-    return {**told, "data": {"object": {**told["data"]["object"], **changed}}}
+def _with(stripe_event: dict[str, Any], **changed: object) -> dict[str, Any]:
+    return {**stripe_event, "data": {"object": {**stripe_event["data"]["object"], **changed}}}
 
 
 @SQLITE
@@ -505,7 +507,7 @@ async def test_a_subscription_stays_its_first_users(world: World) -> None:
     assert (taken.state, taken.has_body) == (BillingState.SET_ASIDE, False)
     assert f"which names {USER}" in taken.detail
     await world.billing().run(everybody=True)
-    assert [one.user_id for one in world.registry.instances.list()] == [USER]
+    assert [instance.user_id for instance in world.registry.instances.list()] == [USER]
     with pytest.raises(RefusedError, match="names another user"):
         await world.billing().retry(taken, reason="again")
     [left] = await world.billing().retry_all(reason="again")
@@ -547,11 +549,11 @@ async def test_a_failed_operation_is_opened_again_by_a_person_only(world: World,
     for _ in range(2):
         clock.turn(600)
         await world.billing().run()
-    found = world.registry.billing.get(taken.id)
-    assert found.state is BillingState.SET_ASIDE
-    assert "no machine came" in found.detail
+    billing_event = world.registry.billing.get(taken.id)
+    assert billing_event.state is BillingState.SET_ASIDE
+    assert "no machine came" in billing_event.detail
     assert len(world.registry.operations.list()) == 1
-    again = await world.billing().retry(found, reason="the vendor has machines")
+    again = await world.billing().retry(billing_event, reason="the vendor has machines")
     assert again.state is BillingState.WAITING
     assert len(world.registry.operations.list()) == 2
 
@@ -565,7 +567,7 @@ async def test_an_unknown_price_is_set_aside_until_it_is_known(world: World) -> 
     known = replace(knows, agents=replace(knows.agents, policy=policy))
     [again] = await known.retry_all(reason="it is of plan heavy")
     assert (again.id, again.state) == (taken.id, BillingState.WAITING)
-    assert [one.plan for one in world.registry.instances.list()] == [Plan.HEAVY]
+    assert [instance.plan for instance in world.registry.instances.list()] == [Plan.HEAVY]
 
 
 async def test_what_is_done_is_not_done_again(world: World) -> None:
@@ -581,8 +583,13 @@ async def test_what_is_done_is_not_done_again(world: World) -> None:
 @pytest.mark.parametrize("committed", [False, True])
 async def test_whatever_write_it_is_killed_at_the_next_worker_goes_on(tmp_path: Path, committed: bool) -> None:  # noqa: FBT001 - pytest's
     endpoint, clock = Endpoint(), TurnedClock()
-    told = created()
-    bodies = [told, told, event("invoice.paid", invoice("sub_1"), at=NOW), event("charge.failed", {}, at=NOW)]
+    stripe_event = created()
+    bodies = [
+        stripe_event,
+        stripe_event,
+        event("invoice.paid", invoice("sub_1"), at=NOW),
+        event("charge.failed", {}, at=NOW),
+    ]
     at, survived = 0, False
     while not survived:
         at += 1
@@ -602,7 +609,7 @@ async def test_whatever_write_it_is_killed_at_the_next_worker_goes_on(tmp_path: 
         clock.turn(60)  # leases of the dead one end
         second = registry_at(url, clock=clock)
         await World(second, endpoint).billing().run(everybody=True)
-        assert [one.user_id for one in second.instances.list()] == [USER], at
+        assert [instance.user_id for instance in second.instances.list()] == [USER], at
         assert len(second.operations.list()) == 1
         rows = {row.type: row for row in second.billing.list()}
         assert rows[CREATED].deliveries == 2
@@ -619,9 +626,9 @@ async def test_two_workers_at_once_apply_once(registry_url: str) -> None:
     users = [f"{number:08d}-1111-4111-8111-111111111111" for number in range(12)]
     first = registry_at(registry_url)
     for number, user in enumerate(users):
-        told = event(CREATED, subscription(f"sub_{number}", user=user), at=NOW)
+        stripe_event = event(CREATED, subscription(f"sub_{number}", user=user), at=NOW)
         for _ in range(2):
-            first.billing.receive(*endpoint.signed(told))
+            first.billing.receive(*endpoint.signed(stripe_event))
     registries = [first, registry_at(registry_url), registry_at(registry_url)]
 
     def work(registry: Registry) -> None:
@@ -629,13 +636,13 @@ async def test_two_workers_at_once_apply_once(registry_url: str) -> None:
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(work, registries))
-    assert sorted(one.user_id for one in first.instances.list()) == users
+    assert sorted(instance.user_id for instance in first.instances.list()) == users
     assert len(first.operations.list()) == len(users)
     rows = first.billing.list()
     assert [row.deliveries for row in rows] == [2] * len(users)
     assert {row.state for row in rows} == {BillingState.WAITING}
-    for one in registries:
-        one.close()
+    for opened in registries:
+        opened.close()
 
 
 @pytest.mark.parametrize("registry_url", ["postgresql"], indirect=True)

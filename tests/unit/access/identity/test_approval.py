@@ -20,19 +20,19 @@ ASKED = Asked("preview of cell1", "production", digest_of(b"all of it"), "ada@ex
 DAY = timedelta(hours=24)
 
 
-def judged(asked: Asked = ASKED, *, signer: str = "bob@example.org", at: datetime = NOW) -> None:
-    refuse_other(Approval(ASKED, at), asked, signer=signer)
+def judged(approval_request: Asked = ASKED, *, signer: str = "bob@example.org", at: datetime = NOW) -> None:
+    refuse_other(Approval(ASKED, at), approval_request, signer=signer)
     refuse_old(Approval(ASKED, at), now=NOW, life=DAY)
 
 
 @pytest.mark.parametrize("at", [NOW, NOW - DAY, NOW + timedelta(minutes=5)])
 def test_what_another_operator_approved_may_happen(at: datetime) -> None:
-    said = ""
+    output = ""
     try:
         judged(at=at)
     except RefusedError as error:
-        said = error.message
-    assert said == ""
+        output = error.message
+    assert output == ""
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_nobody_approves_what_they_asked_for() -> None:
 
 
 @each_case(
-    ("asked", "is_proved", "signer", "own"),
+    ("question", "is_proved", "signer", "own"),
     [
         ("ada@example.org", True, "ada@example.org", True),
         ("ada@example.org", True, "Ada@Example.ORG ", True),
@@ -71,8 +71,8 @@ def test_nobody_approves_what_they_asked_for() -> None:
         ("ada", False, "eve@x.org,ada@example.org", True),
     ],
 )
-def test_one_person_is_one_however_spelled(asked: str, signer: str, *, is_proved: bool, own: bool) -> None:
-    assert is_own(replace(ASKED, by=asked, is_proved=is_proved), signer) is own
+def test_one_person_is_one_however_spelled(question: str, signer: str, *, is_proved: bool, own: bool) -> None:
+    assert is_own(replace(ASKED, by=question, is_proved=is_proved), signer) is own
 
 
 @pytest.mark.parametrize("at", [NOW - DAY - timedelta(minutes=1), NOW + timedelta(minutes=6)])

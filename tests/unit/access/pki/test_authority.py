@@ -45,18 +45,18 @@ def request_of(
 def test_a_certificate_says_what_we_say_and_nothing_of_what_its_request_asks_for(authority: Authority) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     issued = authority.issue(request_of(key), NAMES, now=NOW, life=LIFE)
-    made = x509.load_pem_x509_certificate(issued.pem.encode())
-    named = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    certificate = x509.load_pem_x509_certificate(issued.pem.encode())
+    named = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [name.value for name in named] == list(NAMES.uris)
     assert MachineNames.parse(named.get_values_for_type(x509.UniformResourceIdentifier)) == NAMES
-    assert made.subject.rfc4514_string() == "UID=i-1,L=cell1,OU=machine,O=local,CN=m-1"
-    assert not made.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    assert list(made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == [
+    assert certificate.subject.rfc4514_string() == "UID=i-1,L=cell1,OU=machine,O=local,CN=m-1"
+    assert not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    assert list(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == [
         ExtendedKeyUsageOID.CLIENT_AUTH
     ]
-    assert made.public_key() == key.public_key()
-    made.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.encode()))
-    assert f"{made.serial_number:x}" == issued.serial
+    assert certificate.public_key() == key.public_key()
+    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate.encode()))
+    assert f"{certificate.serial_number:x}" == issued.serial
 
 
 def test_the_subject_of_a_machine_without_a_user_and_of_a_service_names_no_more_than_there_is(
@@ -80,9 +80,9 @@ def test_a_machine_whose_name_a_certificate_cannot_hold_whole_is_refused(authori
 
 def test_a_process_of_hermesops_authenticates_as_a_service_and_cannot_pass_for_a_server(authority: Authority) -> None:
     owned = authority.introduce(CallerName("local", "hermesops"), life=LIFE)
-    made = x509.load_pem_x509_certificate(owned.pem.encode())
-    assert made.subject.rfc4514_string() == "OU=service,O=local,CN=hermesops"
-    usage = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    certificate = x509.load_pem_x509_certificate(owned.pem.encode())
+    assert certificate.subject.rfc4514_string() == "OU=service,O=local,CN=hermesops"
+    usage = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
     assert owned.key not in repr(owned)
 
@@ -109,8 +109,8 @@ def test_what_is_no_request_of_the_right_kind_is_refused(authority: Authority, r
 
 
 def test_a_request_with_a_key_that_it_does_not_prove_to_have_is_refused(authority: Authority) -> None:
-    asked = x509.load_pem_x509_csr(request_of(ec.generate_private_key(ec.SECP256R1())).encode())
-    wrong = bytearray(asked.public_bytes(Encoding.DER))
+    request = x509.load_pem_x509_csr(request_of(ec.generate_private_key(ec.SECP256R1())).encode())
+    wrong = bytearray(request.public_bytes(Encoding.DER))
     at = wrong.index(b"root of all")
     wrong[at : at + 4] = b"boot"
     pem = x509.load_der_x509_csr(bytes(wrong)).public_bytes(Encoding.PEM).decode()
@@ -155,10 +155,10 @@ def test_what_is_no_key_is_refused_without_a_word_of_it(text: str | ec.EllipticC
 
 def test_a_service_is_proved_by_its_address_and_cannot_pass_for_a_machine(authority: Authority) -> None:
     served = authority.serve(["10.1.2.3", "identity.example"], life=LIFE)
-    made = x509.load_pem_x509_certificate(served.pem.encode())
-    named = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    certificate = x509.load_pem_x509_certificate(served.pem.encode())
+    named = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [str(name.value) for name in named] == ["10.1.2.3", "identity.example"]
-    assert list(made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == [
+    assert list(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == [
         ExtendedKeyUsageOID.SERVER_AUTH
     ]
     assert served.key not in repr(served)

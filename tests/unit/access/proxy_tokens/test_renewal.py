@@ -105,17 +105,23 @@ class World(FakeRegistry):
         return TokenRenewal(vendor, self, self.opens, self.address, now=lambda: self.at + self.skew, edge_timeout_s=0)
 
     def due(self) -> bool:
-        kept = [KeptToken(one.id, MACHINE, purpose, one.expires_at) for purpose, one in self.rows.items()]
-        found = due_of([MACHINE], [MACHINE], kept, self.at + self.skew)
-        return bool(found.renew or found.drop)
+        kept = [
+            KeptToken(proxy_token.id, MACHINE, purpose, proxy_token.expires_at)
+            for purpose, proxy_token in self.rows.items()
+        ]
+        due = due_of([MACHINE], [MACHINE], kept, self.at + self.skew)
+        return bool(due.renew or due.drop)
 
     async def observe(self) -> None:
         """What the job does at one look."""
-        kept = [KeptToken(one.id, MACHINE, purpose, one.expires_at) for purpose, one in self.rows.items()]
-        found = due_of([MACHINE], [MACHINE], kept, self.at + self.skew)
-        for token in found.drop:
+        kept = [
+            KeptToken(proxy_token.id, MACHINE, purpose, proxy_token.expires_at)
+            for purpose, proxy_token in self.rows.items()
+        ]
+        due = due_of([MACHINE], [MACHINE], kept, self.at + self.skew)
+        for token in due.drop:
             await self.renewal().drop(token)
-        for machine in found.renew:
+        for machine in due.renew:
             await self.renewal().renew(machine)
 
 

@@ -8,17 +8,17 @@ from hermesops.settings.fields import FIELDS
 from tests.support.suite.cases import each_case
 
 
-@each_case("one", CATALOG, ids=lambda one: one.name)
-def test_each_secret_has_a_setting_and_a_name_that_a_variable_can_spell(one: SecretSpec) -> None:
-    assert one.setting in FIELDS
-    assert one.name.replace(".", "").isalpha()
-    assert one.name.islower()
+@each_case("secret", CATALOG, ids=lambda secret: secret.name)
+def test_each_secret_has_a_setting_and_a_name_that_a_variable_can_spell(secret: SecretSpec) -> None:
+    assert secret.setting in FIELDS
+    assert secret.name.replace(".", "").isalpha()
+    assert secret.name.islower()
 
 
-@each_case("one", CATALOG, ids=lambda one: one.name)
-def test_each_secret_is_rotated_by_us_or_says_how(one: SecretSpec) -> None:
-    assert bool(one.rotation) == (one.name != "registry.key")
-    for step in one.rotation:
+@each_case("secret", CATALOG, ids=lambda secret: secret.name)
+def test_each_secret_is_rotated_by_us_or_says_how(secret: SecretSpec) -> None:
+    assert bool(secret.rotation) == (secret.name != "registry.key")
+    for step in secret.rotation:
         assert str(Hint(step))
 
 

@@ -37,18 +37,18 @@ def test_the_model_token_is_that_of_the_rows_and_stays_the_same() -> None:
     token = keys.renew(ADA)
     keys.note_handed(ADA, token)
     assert (rows.asked, rows.handed) == (WEEK, token)
-    made = keys.secrets_of(ADA)
-    assert made.api_server_key == f"key of {ADA}"
-    assert read_token(ROUTER_KEY, made.model_token) == ModelToken(ADA, 1, int(EXPIRES_AT.timestamp()))
-    assert keys.secrets_of(ADA) == made
+    instance_secrets = keys.secrets_of(ADA)
+    assert instance_secrets.api_server_key == f"key of {ADA}"
+    assert read_token(ROUTER_KEY, instance_secrets.model_token) == ModelToken(ADA, 1, int(EXPIRES_AT.timestamp()))
+    assert keys.secrets_of(ADA) == instance_secrets
 
 
 def test_a_token_that_was_revoked_and_not_renewed_is_one_that_has_run_out() -> None:
-    made = InstanceKeys(Rows(), lambda: ROUTER_KEY, life=WEEK).secrets_of(ADA)
-    assert read_token(ROUTER_KEY, made.model_token) == ModelToken(ADA, 1, 0)
+    instance_secrets = InstanceKeys(Rows(), lambda: ROUTER_KEY, life=WEEK).secrets_of(ADA)
+    assert read_token(ROUTER_KEY, instance_secrets.model_token) == ModelToken(ADA, 1, 0)
 
 
 def test_secrets_show_themselves_in_no_repr() -> None:
-    made = InstanceKeys(Rows(), lambda: ROUTER_KEY, life=WEEK).secrets_of(ADA)
-    assert made.model_token not in repr(made)
-    assert made.api_server_key not in repr(made)
+    instance_secrets = InstanceKeys(Rows(), lambda: ROUTER_KEY, life=WEEK).secrets_of(ADA)
+    assert instance_secrets.model_token not in repr(instance_secrets)
+    assert instance_secrets.api_server_key not in repr(instance_secrets)

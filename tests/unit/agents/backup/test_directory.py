@@ -26,9 +26,9 @@ def registry(tmp_path: Path) -> Iterator[Registry]:
 
 
 def recorded(registry: Registry, instance: Instance, id_: str, *, hours: int, why: str) -> Backup:
-    made = Backup(id_ * 64, instance.id, CLOCK() - timedelta(hours=hours), why, 10, 5, State({}))
-    registry.backups.record(made)
-    return made
+    backup = Backup(id_ * 64, instance.id, CLOCK() - timedelta(hours=hours), why, 10, 5, State({}))
+    registry.backups.record(backup)
+    return backup
 
 
 def test_a_restore_takes_the_newest_backup_that_no_restore_made(registry: Registry) -> None:

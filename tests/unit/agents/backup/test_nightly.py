@@ -29,7 +29,7 @@ class Fleet(FakeRegistry):
     def __init__(self, count: int) -> None:
         self.timestamp = MIDNIGHT
         self.agents = [agent(number) for number in range(count)]
-        self.newest: dict[InstanceId, datetime | None] = {one.id: MIDNIGHT for one in self.agents}
+        self.newest: dict[InstanceId, datetime | None] = {instance.id: MIDNIGHT for instance in self.agents}
         self.made: Counter[str] = Counter()
         self.at: list[datetime] = []
         self.running = self.most = 0
@@ -39,7 +39,7 @@ class Fleet(FakeRegistry):
         return self.timestamp
 
     def instances_list(self, *, status: InstanceStatus | None = None) -> Sequence[Instance]:
-        return [one for one in self.agents if one.status is status]
+        return [instance for instance in self.agents if instance.status is status]
 
     def backups_newest(self) -> Mapping[InstanceId, datetime | None]:
         return self.newest
@@ -79,8 +79,8 @@ async def test_one_that_does_not_answer_is_told_and_keeps_no_other_from_it() -> 
     fleet = Fleet(30)
     fleet.silent = {"u3"}
     fleet.timestamp += timedelta(days=2)
-    told = await fleet.nightly().run()
-    assert {title: why for title, why in told.items() if why} == {"u3": "no answer"}
+    problems = await fleet.nightly().run()
+    assert {title: why for title, why in problems.items() if why} == {"u3": "no answer"}
     assert len(fleet.made) == 29
     fleet.silent = set()
     assert await fleet.nightly().run() == {"u3": ""}
@@ -90,11 +90,11 @@ async def test_after_an_hour_without_the_object_store_those_that_would_lose_most
     fleet = Fleet(3)
     for number, hours in ((0, 30), (1, 50), (2, 40)):
         fleet.newest[fleet.agents[number].id] = MIDNIGHT - timedelta(hours=hours)
-    assert [one.title for one in fleet.nightly().due()] == ["u1", "u2", "u0"]
+    assert [instance.title for instance in fleet.nightly().due()] == ["u1", "u2", "u0"]
 
 
 async def test_who_sleeps_is_not_woken_for_it() -> None:
     fleet = Fleet(3)
     fleet.agents[1] = replace(fleet.agents[1], status=InstanceStatus.SUSPENDED)
     fleet.timestamp += timedelta(days=2)
-    assert {one.title for one in fleet.nightly().due()} == {"u0", "u2"}
+    assert {instance.title for instance in fleet.nightly().due()} == {"u0", "u2"}

@@ -31,10 +31,10 @@ class World(FakeRegistry):
 
     def __init__(self, *rows: Backup) -> None:
         self.rows = list(rows)
-        self.contents = {one.id: one for one in rows}
+        self.contents = {backup.id: backup for backup in rows}
 
     def backups_list(self, instance_id: InstanceId | None = None) -> Sequence[Backup]:
-        return [one for one in self.rows if instance_id in {None, one.instance_id}]
+        return [backup for backup in self.rows if instance_id in {None, backup.instance_id}]
 
     def instances_list(self) -> Sequence[Instance]:
         return [ADA, BOB]
@@ -47,7 +47,7 @@ class World(FakeRegistry):
 
     def backups_forget(self, instance_id: InstanceId, ids: Collection[str], *, why: str) -> None:
         assert why == "retention"
-        self.rows = [one for one in self.rows if one.instance_id != instance_id or one.id not in ids]
+        self.rows = [backup for backup in self.rows if backup.instance_id != instance_id or backup.id not in ids]
 
     async def remove_record(self, instance_id: InstanceId) -> None:
         self.did.append(f"removed the record of {instance_id}")
@@ -59,7 +59,7 @@ class World(FakeRegistry):
         return NOON
 
     async def made(self, instance_id: InstanceId) -> Mapping[str, datetime]:
-        return {one.id: one.at for one in self.contents.values() if one.instance_id == instance_id}
+        return {backup.id: backup.at for backup in self.contents.values() if backup.instance_id == instance_id}
 
     async def remove(self, instance_id: InstanceId, ids: Sequence[str]) -> None:
         for id_ in ids:
@@ -77,7 +77,7 @@ async def test_only_agents_that_have_too_many_are_due_and_nothing_of_others_goes
     assert world.pruning().due() == [ADA]
     assert await world.pruning().prune(ADA.id) == ["ada4", "ada3", "ada2"]
     assert sorted(world.contents) == ["ada0", "ada1", "bob40"]
-    assert [one.id for one in world.rows] == ["ada0", "ada1", "bob40"]
+    assert [backup.id for backup in world.rows] == ["ada0", "ada1", "bob40"]
     assert world.pruning().due() == []
 
 
@@ -91,7 +91,7 @@ async def test_rows_of_what_is_not_in_the_repository_go_too() -> None:
     world = World(backup(ADA, 0), backup(ADA, 1))
     del world.contents["ada1"]
     await world.pruning().prune(ADA.id)
-    assert [one.id for one in world.rows] == ["ada0"]
+    assert [backup.id for backup in world.rows] == ["ada0"]
 
 
 class EndedWorld(World):

@@ -27,9 +27,9 @@ def test_the_content_of_a_copy_is_read_from_the_file_alone(tmp_path: Path) -> No
         registry.recovery.recover_instance(recovered(number), why="t")
     registry.terminations.terminate(recovered(1).id)
     registry.close()
-    found = content_of(tmp_path / "registry.db")
-    assert found.instances == 1
-    assert "m-0" in found.machines
+    copy_content = content_of(tmp_path / "registry.db")
+    assert copy_content.instances == 1
+    assert "m-0" in copy_content.machines
     with closing(sqlite3.connect(tmp_path / "older.db")) as older:
         older.execute("CREATE TABLE meta (name TEXT)")
     assert content_of(tmp_path / "older.db") == CopyContent(0, frozenset())

@@ -40,8 +40,8 @@ def test_the_policy_of_an_instance() -> None:
 
 
 def test_the_file_that_a_node_is_handed() -> None:
-    told = json.loads(payload_of(REPOSITORY, "word", Credential("key", "secret"), tags=["why=daily"]))
-    assert told == {
+    document = json.loads(payload_of(REPOSITORY, "word", Credential("key", "secret"), tags=["why=daily"]))
+    assert document == {
         "version": 1,
         "repository": "s3:https://s3.eu-north-1.amazonaws.com/fleet-backups/production/0b1c",
         "password": "word",

@@ -13,13 +13,13 @@ from tests.support.fakes.parts import part
 NEWEST: Any = part(id="b" * 64)
 
 
-def under_way(snapshot: str, asked: list[dict[str, object]] | None = None) -> Restores:
+def under_way(snapshot: str, calls: list[dict[str, object]] | None = None) -> Restores:
     """A restore of this backup has not ended; whatever is asked for finds it."""
     operation = part(id="o-1", kind=OperationKind.RESTORE, intent={"snapshot": snapshot})
 
     async def found(*what: object, **how: object) -> object:
-        if asked is not None:
-            asked.append({"what": what, **how})
+        if calls is not None:
+            calls.append({"what": what, **how})
         return operation
 
     return Restores(part(open_restore=found), part(restore=found))
@@ -36,11 +36,11 @@ async def test_a_named_backup_is_not_taken_for_the_one_that_is_being_restored(on
 
 
 async def test_a_damaged_state_is_not_backed_up_first() -> None:
-    asked: list[dict[str, object]] = []
+    documents: list[dict[str, object]] = []
     for is_damaged in (False, True):
-        await under_way("b" * 64, asked).open(RestoreRequest("ada", ADA, NEWEST, "why", is_damaged=is_damaged))
-    await under_way("b" * 64, asked).open(RestoreRequest("ada", ADA, NEWEST, is_onto_new_machine=True))
-    assert asked == [
+        await under_way("b" * 64, documents).open(RestoreRequest("ada", ADA, NEWEST, "why", is_damaged=is_damaged))
+    await under_way("b" * 64, documents).open(RestoreRequest("ada", ADA, NEWEST, is_onto_new_machine=True))
+    assert documents == [
         {"what": (ADA, NEWEST), "keeps": True, "reason": "why"},
         {"what": (ADA, NEWEST), "keeps": False, "reason": "why"},
         {"what": ("ada",), "snapshot": "b" * 64, "reason": "restore"},

@@ -22,8 +22,8 @@ def test_a_year_of_days_leaves_days_weeks_and_months() -> None:
 
 
 def test_who_runs_it_twice_takes_nothing_more() -> None:
-    made = days(100)
-    left = {id_: at for id_, at in made.items() if id_ not in going(made, KEEP, NOW)}
+    times = days(100)
+    left = {id_: at for id_, at in times.items() if id_ not in going(times, KEEP, NOW)}
     assert going(left, KEEP, NOW) == []
 
 
@@ -36,8 +36,8 @@ def test_what_is_spared_stays() -> None:
     st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5)),
 )
 def test_the_newest_and_those_of_today_never_go(minutes: list[int], counts: tuple[int, int, int]) -> None:
-    made = {str(number): NOW - timedelta(minutes=ago) for number, ago in enumerate(minutes)}
-    gone = going(made, Keep(*counts), NOW)
-    assert max(made.values()) in {at for id_, at in made.items() if id_ not in gone}
-    assert all(NOW - made[id_] >= timedelta(days=1) for id_ in gone)
-    assert [made[id_] for id_ in gone] == sorted(made[id_] for id_ in gone)
+    times = {str(number): NOW - timedelta(minutes=ago) for number, ago in enumerate(minutes)}
+    gone = going(times, Keep(*counts), NOW)
+    assert max(times.values()) in {at for id_, at in times.items() if id_ not in gone}
+    assert all(NOW - times[id_] >= timedelta(days=1) for id_ in gone)
+    assert [times[id_] for id_ in gone] == sorted(times[id_] for id_ in gone)

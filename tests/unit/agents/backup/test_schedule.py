@@ -19,22 +19,22 @@ def test_a_thousand_have_no_peak() -> None:
 
 
 def test_each_is_backed_up_once_a_day_by_whoever_looks_every_ten_minutes() -> None:
-    newest = {one: MIDNIGHT + timedelta(days=-1, minutes=minute_of(one)) for one in FLEET[:50]}
+    newest = {instance_id: MIDNIGHT + timedelta(days=-1, minutes=minute_of(instance_id)) for instance_id in FLEET[:50]}
     times: Counter[InstanceId] = Counter()
     oldest = timedelta()
     for step in range(1, 3 * 144 + 1):
         now = MIDNIGHT + timedelta(minutes=10 * step)
-        for one, since in list(newest.items()):
-            if is_due(one, since, now):
+        for instance_id, since in list(newest.items()):
+            if is_due(instance_id, since, now):
                 oldest = max(oldest, now - since)
-                newest[one], times[one] = now, times[one] + 1
+                newest[instance_id], times[instance_id] = now, times[instance_id] + 1
     assert set(times.values()) == {3}
     assert oldest <= timedelta(hours=24, minutes=10)
 
 
 def test_what_is_a_day_old_is_due_at_any_minute() -> None:
-    one = FLEET[0]
+    instance_id = FLEET[0]
     for hour in range(24):
         now = MIDNIGHT + timedelta(hours=hour)
-        assert is_due(one, now - timedelta(hours=24), now)
-        assert not is_due(one, now, now)
+        assert is_due(instance_id, now - timedelta(hours=24), now)
+        assert not is_due(instance_id, now, now)

@@ -43,16 +43,16 @@ async def test_the_local_worlds_store_is_asked_for_once() -> None:
     local = LocalStore()
     kept = store(environment("local"), local)
     assert kept.exists
-    found = await kept.find()
-    assert found is await kept.find()
-    assert (found.bucket.endpoint, local.asked) == ("http://store", 1)
+    object_store = await kept.find()
+    assert object_store is await kept.find()
+    assert (object_store.bucket.endpoint, local.asked) == ("http://store", 1)
 
 
 async def test_a_bucket_that_is_set_is_taken_in_the_local_environment_too() -> None:
     local = LocalStore()
     for name in ("local", "staging"):
-        found = await store(environment(name, BACKUP_BUCKET="ours", BACKUP_REGION="eu"), local).find()
-        assert (found.bucket.name, found.bucket.region) == ("ours", "eu")
+        object_store = await store(environment(name, BACKUP_BUCKET="ours", BACKUP_REGION="eu"), local).find()
+        assert (object_store.bucket.name, object_store.bucket.region) == ("ours", "eu")
     assert local.asked == 0
 
 

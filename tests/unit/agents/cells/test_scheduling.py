@@ -79,6 +79,6 @@ def test_however_wishes_come_no_cell_is_overfilled_and_each_holds_what_it_takes(
             cells[place.cell] = before
     # Filled one after the other: of cells that take the same, only one has room.
     if not leaving:
-        for like in {(one.region, one.only_plan) for one in cells.values()}:
-            roomy = [one for one in cells.values() if (one.region, one.only_plan) == like and one.machines < size]
+        for like in {(cell.region, cell.only_plan) for cell in cells.values()}:
+            roomy = [cell for cell in cells.values() if (cell.region, cell.only_plan) == like and cell.machines < size]
             assert len(roomy) <= 1

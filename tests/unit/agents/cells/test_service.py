@@ -61,8 +61,8 @@ class World:
     def _runner(self, handlers: Any) -> Any:  # noqa: ANN401 - stands for Operations
         async def run(operation: Operation) -> None:
             work = handlers[operation.kind](operation, part())
-            seen = await work.observe()
-            await work.do(work.decide(seen), seen)
+            observation = await work.observe()
+            await work.do(work.decide(observation), observation)
 
         return part(run=run)
 

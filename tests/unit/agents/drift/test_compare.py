@@ -43,8 +43,8 @@ def only(fleet: Fleet, **changes: object) -> Finding:
     return finding
 
 
-def commands(told: tuple[Hint, ...]) -> tuple[str, ...]:
-    return tuple(map(str, told))
+def commands(hints: tuple[Hint, ...]) -> tuple[str, ...]:
+    return tuple(map(str, hints))
 
 
 def test_accounts_that_agree_differ_in_nothing() -> None:
@@ -113,8 +113,8 @@ def test_another_machine_of_its_name_is_not_the_one_the_registry_knows() -> None
 
 def test_rows_that_name_each_others_machines_are_put_right_and_no_machine_is_an_orphan() -> None:
     fleet = Fleet.of(2)
-    one, other = (row.instance.machine_id for row in fleet.rows)
-    fleet.rows = [ordered(0, machine_id=other), ordered(1, machine_id=one)]
+    first, other = (row.instance.machine_id for row in fleet.rows)
+    fleet.rows = [ordered(0, machine_id=other), ordered(1, machine_id=first)]
     stacks = stacks_of([ordered(0), ordered(1)])
     assert [(f.kind, f.subject) for f in found(fleet, stacks=stacks)] == [
         (Kind.MACHINE_REPLACED, "user0"),
@@ -278,8 +278,8 @@ def test_a_selection_narrows_findings_and_who_is_asked_but_makes_nobody_an_orpha
     first = Selector.parse("cell=cell1", fields=FIELDS)
     assert {f.kind for f in narrowed(findings, snapshot.rows, first)} == {Kind.RESIZED, Kind.ORPHAN}
     assert [row for row, _ in machines_asked(snapshot, first)].count(None) == 1
-    one = Selector.parse("user=user50,plan=light", fields=FIELDS)
-    assert [f.subject for f in narrowed(findings, snapshot.rows, one)] == ["user50"]
+    selector = Selector.parse("user=user50,plan=light", fields=FIELDS)
+    assert [f.subject for f in narrowed(findings, snapshot.rows, selector)] == ["user50"]
 
 
 def test_a_machine_of_the_pool_is_no_orphan_and_one_more_of_its_name_is() -> None:

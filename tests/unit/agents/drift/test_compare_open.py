@@ -40,10 +40,10 @@ def test_every_machine_without_a_row_is_told_with_its_price_whatever_its_name() 
     fleet.machines.append(machine_for(ordered(8), id="m-deleted", name="gone", status=MachineStatus.DELETED))
     fleet.machines.append(machine_for(ordered(9), id="m-p", name="hermes-local-platform"))
     findings = found(fleet)
-    assert {(one.kind, one.severity) for one in findings} == {(Kind.UNKNOWN_MACHINE, Severity.INFO)}
-    assert {one.subject for one in findings} == {names[0], names[1], "m-x2", r"hermes\x1b[2J"}
-    assert all("$10.00 a month" in one.difference for one in findings)
-    assert [one.subject for one in found(fleet, passing=frozenset(names[1:]))] == [names[0]]
+    assert {(finding.kind, finding.severity) for finding in findings} == {(Kind.UNKNOWN_MACHINE, Severity.INFO)}
+    assert {finding.subject for finding in findings} == {names[0], names[1], "m-x2", r"hermes\x1b[2J"}
+    assert all("$10.00 a month" in finding.difference for finding in findings)
+    assert [finding.subject for finding in found(fleet, passing=frozenset(names[1:]))] == [names[0]]
 
 
 def test_machines_of_another_environment_are_one_line() -> None:
@@ -67,7 +67,7 @@ def test_a_stopped_operation_is_told_with_the_command_that_continues_it_and_noth
             continue
         [finding] = found(fleet, answers=account, stopped=[stopped(kind, row.instance.id, user="user0")])
         assert (finding.kind, finding.subject, finding.is_open) == (Kind.OPERATION_OPEN, "user0", True), kind
-        assert [str(one) for one in finding.repair] == [f"hermesops operation continue {ID}"], kind
+        assert [str(hint) for hint in finding.repair] == [f"hermesops operation continue {ID}"], kind
         assert "JustAVPS says that the machine is in error" in finding.difference, kind
 
 
@@ -76,10 +76,10 @@ def test_a_stopped_backup_hides_nothing_and_a_stopped_provision_is_the_same_comm
     row = fleet.rows[0]
     fleet.machines[0] = machine_for(row, status=MachineStatus.STOPPED)
     beside = [stopped(OperationKind.BACKUP, row.instance.id)]
-    assert [one.kind for one in found(fleet, stopped=beside)] == [Kind.STOPPED, Kind.OPERATION_OPEN]
+    assert [difference.kind for difference in found(fleet, stopped=beside)] == [Kind.STOPPED, Kind.OPERATION_OPEN]
     fleet.rows[0] = ordered(0, status=InstanceStatus.PROVISIONING, machine_id=None)
     [finding] = found(fleet, stopped=[stopped(OperationKind.PROVISION, row.instance.id)])
-    assert (finding.kind, [str(one) for one in finding.repair]) == (
+    assert (finding.kind, [str(hint) for hint in finding.repair]) == (
         Kind.UNFINISHED,
         ["hermesops provision user0 --plan light"],
     )
@@ -90,18 +90,18 @@ def test_no_stopped_operation_hides_the_loss_of_a_machine_but_one_that_makes_ano
     fleet.machines.clear()
     row = fleet.rows[0]
     lost = found(fleet, stopped=[stopped(OperationKind.RESTART, row.instance.id)])
-    assert [one.kind for one in lost] == [Kind.MACHINE_MISSING, Kind.OPERATION_OPEN]
+    assert [finding.kind for finding in lost] == [Kind.MACHINE_MISSING, Kind.OPERATION_OPEN]
     moved = found(fleet, stopped=[stopped(OperationKind.RELOCATE, row.instance.id)])
-    assert [one.kind for one in moved] == [Kind.OPERATION_OPEN]
+    assert [finding.kind for finding in moved] == [Kind.OPERATION_OPEN]
 
 
 def test_what_a_stopped_operation_left_half_made_is_not_given_back() -> None:
     fleet = Fleet.of(1)
     row = pooled(0, role=MachineRole.REPLACEMENT, instance_id=fleet.rows[0].instance.id, wanted=False)
     fleet.machines.append(machine_of_unassigned(row))
-    assert [one.kind for one in found(fleet, unassigned=(row,))] == [Kind.MACHINE_LEFT]
+    assert [finding.kind for finding in found(fleet, unassigned=(row,))] == [Kind.MACHINE_LEFT]
     left = [stopped(OperationKind.RELOCATE, fleet.rows[0].instance.id)]
-    assert [one.kind for one in found(fleet, unassigned=(row,), stopped=left)] == [Kind.OPERATION_OPEN]
+    assert [finding.kind for finding in found(fleet, unassigned=(row,), stopped=left)] == [Kind.OPERATION_OPEN]
 
 
 def test_an_operation_of_a_cell_is_told_as_the_cells() -> None:
@@ -112,18 +112,19 @@ def test_an_operation_of_a_cell_is_told_as_the_cells() -> None:
 def test_machines_that_are_half_changed_are_not_asked() -> None:
     fleet = Fleet.of(2)
     left = (stopped(OperationKind.RESUME, fleet.rows[0].instance.id),)
-    asked = machines_asked(replace(fleet.snapshot(), stopped=left), Selector.parse("", fields=FIELDS))
-    assert [row and row.instance.title for row, _ in asked] == ["user1"]
+    calls = machines_asked(replace(fleet.snapshot(), stopped=left), Selector.parse("", fields=FIELDS))
+    assert [row and row.instance.title for row, _ in calls] == ["user1"]
 
 
 def test_an_operation_counts_as_stopped_only_while_nobody_works_on_it() -> None:
     ids = ("ended", "leased", "left", "new")
     rows = {key: replace(stopped(OperationKind.RESUME, InstanceId(key)).operation, id=OperationId(key)) for key in ids}
     steps = [OperationStep(AT, "starting", "h", ""), OperationStep(AT, "starting", "h", "no answer")]
-    asked = iter([[rows["ended"], rows["leased"], rows["left"]], [rows["leased"], rows["left"], rows["new"]]])
-    registry: Any = part(operations=part(unfinished=lambda: next(asked), steps=lambda _id: steps))
+    operations = iter([[rows["ended"], rows["leased"], rows["left"]], [rows["leased"], rows["left"], rows["new"]]])
+    registry: Any = part(operations=part(unfinished=lambda: next(operations), steps=lambda _id: steps))
     survey = Survey("local", registry, part(), part(), part(), part())
     before = survey.begun()
-    assert [(one.operation.id, one.problem) for one in survey.stopped(before, {"instance/leased"})] == [
-        ("left", "no answer")
-    ]
+    assert [
+        (stopped_operation.operation.id, stopped_operation.problem)
+        for stopped_operation in survey.stopped(before, {"instance/leased"})
+    ] == [("left", "no answer")]

@@ -44,9 +44,12 @@ def _narrated(seconds: Mapping[str, float], count: int) -> list[str]:
     lines: list[str] = []
     rows = [ordered(number) for number in range(count)]
     machines = [(row, machine_for(row, name=f"box-{row.instance.machine_id}")) for row in rows]
-    told = VirtualClock().run(inspect(Slow(seconds).asked(), machines, report=lines.append))
-    assert {one.silence for one in told.values()} <= {SILENT, "not done after 120 s, and given up"}
-    assert len(told) == count
+    snapshots = VirtualClock().run(inspect(Slow(seconds).asked(), machines, report=lines.append))
+    assert {machine_snapshot.silence for machine_snapshot in snapshots.values()} <= {
+        SILENT,
+        "not done after 120 s, and given up",
+    }
+    assert len(snapshots) == count
     return lines
 
 

@@ -65,25 +65,25 @@ async def told_by(files: dict[str, bytes] | None, **changes: object) -> Recovere
 
 
 async def test_an_instance_comes_back_as_it_was_handed_over() -> None:
-    told = await told_by({IDENTITY: identity(payload()), PAYLOAD: payload()})
-    assert isinstance(told, Recovered)
-    assert (told.id, told.user_id, told.plan) == (ROW.instance.id, ROW.instance.user_id, ROW.instance.plan)
-    assert (told.settings, told.api_server_key, told.model_token_generation) == (SETTINGS, "k" * 43, 3)
+    claim = await told_by({IDENTITY: identity(payload()), PAYLOAD: payload()})
+    assert isinstance(claim, Recovered)
+    assert (claim.id, claim.user_id, claim.plan) == (ROW.instance.id, ROW.instance.user_id, ROW.instance.plan)
+    assert (claim.settings, claim.api_server_key, claim.model_token_generation) == (SETTINGS, "k" * 43, 3)
     # Handed over anew it is byte for byte the same, so no gateway has to restart.
-    assert told.model_token_expires_at == datetime.fromtimestamp(EXPIRES_AT, UTC)
-    token = issue_token(ROUTER_KEY, told.id, told.model_token_generation, EXPIRES_AT)
-    secrets = InstanceSecrets(told.api_server_key, token)
-    again = payload_of(ROW.instance, told.settings, secrets, model_base_url="http://router:1/v1")
+    assert claim.model_token_expires_at == datetime.fromtimestamp(EXPIRES_AT, UTC)
+    token = issue_token(ROUTER_KEY, claim.id, claim.model_token_generation, EXPIRES_AT)
+    secrets = InstanceSecrets(claim.api_server_key, token)
+    again = payload_of(ROW.instance, claim.settings, secrets, model_base_url="http://router:1/v1")
     assert again.to_json() == payload()
-    assert "canary" not in repr(told)
+    assert "canary" not in repr(claim)
 
 
 async def test_a_token_that_is_not_genuine_counts_as_of_the_first_generation() -> None:
     forged = payload(key=bytes(32))
-    told = await told_by({IDENTITY: identity(forged), PAYLOAD: forged})
-    assert isinstance(told, Recovered)
-    assert (told.model_token_generation, told.model_token_expires_at) == (1, None)
-    assert "not issued by this environment" in told.doubt
+    claim = await told_by({IDENTITY: identity(forged), PAYLOAD: forged})
+    assert isinstance(claim, Recovered)
+    assert (claim.model_token_generation, claim.model_token_expires_at) == (1, None)
+    assert "not issued by this environment" in claim.doubt
 
 
 async def test_a_token_of_another_instance_makes_a_claim_doubtful_and_a_genuine_one_does_not() -> None:
@@ -93,9 +93,9 @@ async def test_a_token_of_another_instance_makes_a_claim_doubtful_and_a_genuine_
         InstanceSecrets("k" * 43, issue_token(ROUTER_KEY, InstanceId("another"), 1, EXPIRES_AT)),
         model_base_url="http://router:1/v1",
     ).to_json()
-    told = await told_by({IDENTITY: identity(other), PAYLOAD: other})
-    assert isinstance(told, Recovered)
-    assert told.doubt.endswith("belongs to instance another")
+    claim = await told_by({IDENTITY: identity(other), PAYLOAD: other})
+    assert isinstance(claim, Recovered)
+    assert claim.doubt.endswith("belongs to instance another")
     genuine = await told_by({IDENTITY: identity(payload()), PAYLOAD: payload()})
     assert isinstance(genuine, Recovered)
     assert genuine.doubt == ""
@@ -116,7 +116,7 @@ async def test_a_certificate_of_another_instance_or_machine_makes_a_claim_doubtf
     pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     uris = tuple(f"hermesops://local/{name}" for name in names)
     held = Credential(pem, pem, "https://platform:1", "1f", 0, 1, uris)
-    told = await told_by(
+    claim = await told_by(
         {
             IDENTITY: identity(payload()),
             PAYLOAD: payload(),
@@ -124,8 +124,8 @@ async def test_a_certificate_of_another_instance_or_machine_makes_a_claim_doubtf
             "/etc/hermes-node/authority.crt": pem.encode(),
         }
     )
-    assert isinstance(told, Recovered)
-    assert told.doubt == doubt
+    assert isinstance(claim, Recovered)
+    assert claim.doubt == doubt
 
 
 @each_case(
@@ -139,10 +139,10 @@ async def test_a_certificate_of_another_instance_or_machine_makes_a_claim_doubtf
     ],
 )
 async def test_a_machine_that_cannot_tell_is_named_with_its_reason(files: dict[str, bytes] | None, words: str) -> None:
-    told = await told_by(files)
-    assert isinstance(told, Forgotten)
-    assert words in told.why
-    assert told.is_nobodys is (files == {})
+    claim = await told_by(files)
+    assert isinstance(claim, Forgotten)
+    assert words in claim.why
+    assert claim.is_nobodys is (files == {})
 
 
 async def test_a_machine_that_is_not_ready_is_not_asked_and_one_that_contradicts_itself_not_believed() -> None:

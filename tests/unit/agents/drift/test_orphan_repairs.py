@@ -33,13 +33,15 @@ async def test_an_orphan_is_adopted_by_its_name() -> None:
 
 
 async def test_no_machine_is_destroyed_without_consent_to_that_machine() -> None:
-    world, asked = World(recovered(0)), list[str]()
+    world, calls = World(recovered(0)), list[str]()
     with pytest.raises(RefusedError, match="not confirmed"):
         await repairs(world, ORPHAN).remove(ORPHAN.name, forget=True, reason="old", consent=refuse)
     assert world.done == []
     removing = repairs(world, ORPHAN, TWIN)
     with pytest.raises(UsageError, match="orphans have the name"):
-        await removing.remove(ORPHAN.name, forget=True, reason="old", consent=lambda one: asked.append(one.id))
-    await removing.remove(ORPHAN.name, TWIN.id, forget=True, reason="old", consent=lambda one: asked.append(one.id))
-    assert asked == [TWIN.id]
+        await removing.remove(ORPHAN.name, forget=True, reason="old", consent=lambda machine: calls.append(machine.id))
+    await removing.remove(
+        ORPHAN.name, TWIN.id, forget=True, reason="old", consent=lambda machine: calls.append(machine.id)
+    )
+    assert calls == [TWIN.id]
     assert world.done == ["orphan_removed", f"deleted {TWIN.id}", "disconnected"]

@@ -25,9 +25,9 @@ def holder(*, has_machine: bool = False, **changes: Any) -> Holder:  # noqa: ANN
 
 
 def test_an_instance_without_a_row_comes_back_and_one_without_a_machine_takes_it() -> None:
-    told = recovered(0)
-    assert adoption(told, None) == Recover(told)
-    assert adoption(told, holder()) == Take(told.id, told)
+    claim = recovered(0)
+    assert adoption(claim, None) == Recover(claim)
+    assert adoption(claim, holder()) == Take(claim.id, claim)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_machine_that_is_nobodys_or_does_not_say_is_not_adopted() -> None:
 
 
 @each_case(
-    ("told", "held"),
+    ("claim", "held"),
     [
         (NOBODYS, None),
         (recovered(0), holder(status=InstanceStatus.TERMINATED)),
@@ -71,17 +71,17 @@ def test_a_machine_that_is_nobodys_or_does_not_say_is_not_adopted() -> None:
         (recovered(0), replace(holder(has_machine=True, status=InstanceStatus.TERMINATED), machine_doubt="silent")),
     ],
 )
-def test_what_nobody_would_miss_may_be_removed(told: Any, held: Holder | None) -> None:  # noqa: ANN401 - either
-    said = ""
+def test_what_nobody_would_miss_may_be_removed(claim: Any, held: Holder | None) -> None:  # noqa: ANN401 - either
+    output = ""
     try:
-        refuse_removal(told, held)
+        refuse_removal(claim, held)
     except RefusedError as error:
-        said = error.message
-    assert said == ""
+        output = error.message
+    assert output == ""
 
 
 @pytest.mark.parametrize(
-    ("told", "held", "words"),
+    ("claim", "held", "words"),
     [
         (SILENT, None, "the owner of the memory on"),
         (recovered(0), None, "on no other machine"),
@@ -89,12 +89,12 @@ def test_what_nobody_would_miss_may_be_removed(told: Any, held: Holder | None) -
     ],
 )
 def test_what_is_or_may_be_a_users_only_memory_is_kept(
-    told: Any,  # noqa: ANN401 - either
+    claim: Any,  # noqa: ANN401 - either
     held: Holder | None,
     words: str,
 ) -> None:
     with pytest.raises(RefusedError, match=words) as refused:
-        refuse_removal(told, held)
+        refuse_removal(claim, held)
     assert "--forget" in str(refused.value.hint)
 
 
@@ -102,7 +102,7 @@ DOUBTFUL = replace(recovered(0), doubt="its token is of another")
 
 
 @pytest.mark.parametrize(
-    ("told", "rivals", "words"),
+    ("recovered", "rivals", "words"),
     [
         (DOUBTFUL, [], "its token is of another"),
         (
@@ -114,12 +114,12 @@ DOUBTFUL = replace(recovered(0), doubt="its token is of another")
 )
 @pytest.mark.parametrize("held", [None, holder()])
 def test_a_contested_orphan_is_adopted_only_where_a_person_says_that_it_is_the_right_one(
-    told: Recovered, rivals: list[Recovered], words: str, held: Holder | None
+    recovered: Recovered, rivals: list[Recovered], words: str, held: Holder | None
 ) -> None:
     with pytest.raises(RefusedError, match=words) as refused:
-        adoption(told, held, rivals=rivals)
+        adoption(recovered, held, rivals=rivals)
     assert "--contested" in str(refused.value.hint)
-    assert isinstance(adoption(told, held, contested=True), Recover if held is None else Take)
+    assert isinstance(adoption(recovered, held, contested=True), Recover if held is None else Take)
 
 
 def test_the_true_machine_is_kept_while_the_one_of_the_row_does_not_prove_that_it_is_the_instances() -> None:
@@ -147,16 +147,16 @@ def test_an_older_memory_is_told_by_its_epoch_only() -> None:
 
 
 def test_orphans_that_claim_the_same_instance_or_user_are_rivals_of_each_other() -> None:
-    told, twin, other = recovered(0), replace(recovered(0), machine_id=MachineId("m-9")), recovered(1)
-    same_user = replace(other, user_id=told.user_id)
-    assert rivals_of(told, [told, twin, other, SILENT]) == [twin]
-    assert rivals_of(told, [same_user]) == [same_user]
+    claim, twin, other = recovered(0), replace(recovered(0), machine_id=MachineId("m-9")), recovered(1)
+    same_user = replace(other, user_id=claim.user_id)
+    assert rivals_of(claim, [claim, twin, other, SILENT]) == [twin]
+    assert rivals_of(claim, [same_user]) == [same_user]
 
 
 def test_a_machine_is_doubted_that_is_silent_proves_nothing_or_is_another_instance() -> None:
-    told = recovered(0)
-    assert doubt_of(told, told.id) == ""
-    assert doubt_of(replace(told, doubt="its token is forged"), told.id) == "its token is forged"
-    assert doubt_of(told, recovered(1).id) == f"it reports instance {told.id}"
+    claim = recovered(0)
+    assert doubt_of(claim, claim.id) == ""
+    assert doubt_of(replace(claim, doubt="its token is forged"), claim.id) == "its token is forged"
+    assert doubt_of(claim, recovered(1).id) == f"it reports instance {claim.id}"
     assert isinstance(SILENT, Forgotten)
-    assert doubt_of(SILENT, told.id) == SILENT.why
+    assert doubt_of(SILENT, claim.id) == SILENT.why

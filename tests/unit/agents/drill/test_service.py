@@ -18,11 +18,11 @@ from tests.support.fleets.in_memory import pooled
 
 
 async def test_a_drill_takes_a_ready_machine_in_whatever_region_it_is() -> None:
-    asked: list[tuple[Plan, str]] = []
+    calls: list[tuple[Plan, str]] = []
 
     async def admit(_user: str, plan: Plan, *, region: str, is_drill: bool) -> tuple[object, object]:
         assert is_drill
-        asked.append((plan, region))
+        calls.append((plan, region))
         return ADA, "operation"
 
     async def run(_operation: object) -> str:
@@ -37,7 +37,7 @@ async def test_a_drill_takes_a_ready_machine_in_whatever_region_it_is() -> None:
         client=part(),
     )
     assert await machines.provision(faults.fault("gateway-stopped")) is ADA
-    assert asked == [(Plan.HEAVY, "fsn1")]
+    assert calls == [(Plan.HEAVY, "fsn1")]
     rows.clear()
     with pytest.raises(RefusedError, match="no machine of a warm pool is ready"):
         await machines.provision(faults.fault("gateway-stopped"))
@@ -112,7 +112,7 @@ def test_faults_that_no_drill_here_brings_about_are_refused() -> None:
     assert Drills().drills.choose("gateway-stopped") is FAULT
     with pytest.raises(RefusedError, match="affects more than one machine"):
         Drills().drills.choose("gateways-stopped")
-    local = next(one for one in faults.FAULTS if one.needs_local and one.is_drilled)
+    local = next(fault for fault in faults.FAULTS if fault.needs_local and fault.is_drilled)
     assert Drills().drills.choose(local.name) is local
     with pytest.raises(RefusedError, match="in the local world only"):
         Drills(is_local=False).drills.choose(local.name)

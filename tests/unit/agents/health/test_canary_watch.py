@@ -34,7 +34,10 @@ class Samples(StoredHealthSamples):
     async def since(
         self, instances: Collection[InstanceId], timestamp: datetime
     ) -> dict[InstanceId, Sequence[HealthSample]]:
-        return {one: [sample for sample in self.kept.get(one, []) if sample.at >= timestamp] for one in instances}
+        return {
+            instance_id: [sample for sample in self.kept.get(instance_id, []) if sample.at >= timestamp]
+            for instance_id in instances
+        }
 
 
 @dataclass
@@ -61,7 +64,11 @@ class Fleet(Sampler):
 
     async def sample(self, questions: Mapping[InstanceId, Question]) -> dict[InstanceId, HealthSample | None]:
         self.asked = dict(questions)
-        return {one: self._reading(one, question) for one, question in questions.items() if one not in self.slow}
+        return {
+            instance_id: self._reading(instance_id, question)
+            for instance_id, question in questions.items()
+            if instance_id not in self.slow
+        }
 
     def _reading(self, whose: InstanceId, question: Question) -> HealthSample | None:
         if whose in self.silent:

@@ -97,10 +97,10 @@ async def test_the_release_and_open_operations_are_those_of_the_registry(
     restart = registry.operations.open(OperationKind.RESTART, subject, instance_id=ada.id, intent={"reason": "slow"})
     report = await report_of(registry, ada)
     assert report.release == RecordedRelease(ReleaseId("0.19.0-abc"), clock.timestamp)
-    assert [(one.operation.id, one.holder) for one in report.work] == [(restart.id, "")]
+    assert [(open_work.operation.id, open_work.holder) for open_work in report.work] == [(restart.id, "")]
     registry.leases.take(subject, "another process")
     report = await report_of(registry, ada)
-    assert [one.holder for one in report.work] == ["another process"]
+    assert [open_work.holder for open_work in report.work] == ["another process"]
 
 
 async def test_the_price_is_that_of_its_machine_else_of_the_list(registry: Registry, ada: Instance) -> None:

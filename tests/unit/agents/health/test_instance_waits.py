@@ -48,17 +48,17 @@ def waits(
 
 
 async def test_a_health_is_asked_for_until_it_is_reached(registry: Registry) -> None:
-    ada, asked = running(registry, "ada"), list[int]()
+    ada, calls = running(registry, "ada"), list[int]()
 
     async def observe(instance_id: InstanceId) -> Observation:
         assert instance_id == ada.id
-        asked.append(1)
-        if len(asked) == 1:
+        calls.append(1)
+        if len(calls) == 1:
             raise UnavailableError("JustAVPS does not answer")
-        return healthy(ada) if len(asked) == 3 else Observation(ada, None)
+        return healthy(ada) if len(calls) == 3 else Observation(ada, None)
 
     [waited] = await waits(registry, observe).until([ada], Condition.HEALTHY, LONG_S)
-    assert (waited.state, waited.is_reached, len(asked)) == ("healthy", True, 3)
+    assert (waited.state, waited.is_reached, len(calls)) == ("healthy", True, 3)
 
 
 async def test_one_that_hangs_delays_no_other(registry: Registry) -> None:

@@ -142,8 +142,8 @@ def agent(gateway: GatewayHealth, age_s: float = 12.0) -> HealthFacts:
     ],
 )
 def test_a_condition_and_its_reasons(facts: HealthFacts, condition: str, reasons: tuple[str, ...]) -> None:
-    found = judge(facts)
-    assert (found.condition.value, found.reasons) == (condition, reasons)
+    judgement = judge(facts)
+    assert (judgement.condition.value, judgement.reasons) == (condition, reasons)
 
 
 def test_a_gateway_that_was_restarted_or_whose_turn_failed_is_degraded() -> None:
@@ -193,9 +193,9 @@ def test_the_newest_answer_counts_and_of_two_at_once_the_worse() -> None:
 def test_a_fact_of_an_impossible_age_is_named_and_nothing_is_healthy(
     facts: HealthFacts, condition: str, doubt: str
 ) -> None:
-    found = judge(facts)
-    assert found.condition.value == condition
-    assert doubt in found.reasons
+    judgement = judge(facts)
+    assert judgement.condition.value == condition
+    assert doubt in judgement.reasons
 
 
 def test_clocks_of_two_computers_may_differ_by_some_seconds() -> None:
@@ -225,18 +225,18 @@ FACTS = st.builds(
 
 @given(FACTS)
 def test_healthy_needs_a_recent_good_answer_and_nothing_against_it(facts: HealthFacts) -> None:
-    found = judge(facts)
-    assert all(found.reasons)
-    assert found.reasons
-    if found.condition is not Condition.HEALTHY:
+    judgement = judge(facts)
+    assert all(judgement.reasons)
+    assert judgement.reasons
+    if judgement.condition is not Condition.HEALTHY:
         return
-    ages = [*(one.age_s for one in facts.agent)]
+    ages = [*(agent_fact.age_s for agent_fact in facts.agent)]
     ages += [facts.machine.age_s] if facts.machine else []
     ages += [facts.heartbeat_age_s] if facts.heartbeat_age_s is not None else []
     assert all(math.isfinite(age) and age >= -5 for age in ages)
-    newest = min(facts.agent, key=lambda one: one.age_s)
+    newest = min(facts.agent, key=lambda agent_fact: agent_fact.age_s)
     assert newest.age_s <= ANSWER_S
-    assert all(one.gateway is GatewayHealth.OK for one in facts.agent if one.age_s == newest.age_s)
+    assert all(agent_fact.gateway is GatewayHealth.OK for agent_fact in facts.agent if agent_fact.age_s == newest.age_s)
     assert facts.heartbeat_age_s is None or facts.heartbeat_age_s <= SILENT_S
     assert not facts.is_unanswered
     assert not facts.node_problem
@@ -260,7 +260,7 @@ def test_order_and_duplicates_of_answers_change_nothing(facts: HealthFacts, rand
 def test_facts_that_grew_old_leave_nothing_but_silence_or_the_unknown(facts: HealthFacts, passed_s: float) -> None:
     old = HealthFacts(
         replace(facts.machine, age_s=abs(facts.machine.age_s) + passed_s) if facts.machine else None,
-        tuple(replace(one, age_s=abs(one.age_s) + passed_s) for one in facts.agent),
+        tuple(replace(agent_fact, age_s=abs(agent_fact.age_s) + passed_s) for agent_fact in facts.agent),
         None if facts.heartbeat_age_s is None else abs(facts.heartbeat_age_s) + passed_s,
     )
     assert judge(old).condition in {Condition.UNKNOWN, Condition.SILENT}
@@ -279,8 +279,8 @@ def test_stored_samples_are_facts_and_what_cannot_be_read_is_none() -> None:
         turn_s=1.0,
         turn_ok=False,
     )
-    found = agent_facts([sample.to_json(), "{}", '{"at": NaN}', ""], NOW)
-    assert found == (AgentFact(GatewayHealth.OK, 30.0, 2, TurnOutcome.FAILED),)
+    facts_read = agent_facts([sample.to_json(), "{}", '{"at": NaN}', ""], NOW)
+    assert facts_read == (AgentFact(GatewayHealth.OK, 30.0, 2, TurnOutcome.FAILED),)
     [silent] = agent_facts([replace(sample, gateway=GatewayHealth.SILENT, turn_s=None).to_json()], NOW)
     assert silent.turn is TurnOutcome.NOT_TAKEN
 

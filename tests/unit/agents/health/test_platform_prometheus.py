@@ -19,8 +19,8 @@ ADA, BOB = InstanceId("i-ada"), InstanceId("i-bob")
 QUERY = "POST /prometheus/api/v1/query"
 
 
-def answer(asked: Asked) -> Answer:
-    if "memory" in dict(asked.form)["query"]:
+def answer(request: Asked) -> Answer:
+    if "memory" in dict(request.form)["query"]:
         return vector(({"instance_id": ADA}, 100), ({"instance_id": BOB}, "NaN"), ({"instance_id": "another"}, 7))
     return vector()
 
@@ -28,15 +28,15 @@ def answer(asked: Asked) -> Answer:
 async def test_figures_of_the_platform_with_their_source_and_what_is_missing() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[QUERY] = answer
-        found = await PlatformPrometheus(monitoring.client).vitals(
+        vitals = await PlatformPrometheus(monitoring.client).vitals(
             [ADA, BOB], since=NOW - timedelta(hours=1), until=NOW
         )
-        asked = dict(monitoring.asked[0].form)
-        assert (asked["time"], "[3600s]" in asked["query"]) == (f"{NOW.timestamp():.3f}", True)
-    assert found[ADA].figures == {Vital.MEMORY: 100}
-    assert found[ADA].source is Source.PROMETHEUS
-    assert found[BOB].figures == {}
-    assert set(found) == {ADA, BOB}
+        form = dict(monitoring.asked[0].form)
+        assert (form["time"], "[3600s]" in form["query"]) == (f"{NOW.timestamp():.3f}", True)
+    assert vitals[ADA].figures == {Vital.MEMORY: 100}
+    assert vitals[ADA].source is Source.PROMETHEUS
+    assert vitals[BOB].figures == {}
+    assert set(vitals) == {ADA, BOB}
 
 
 async def test_that_it_does_not_answer_is_an_error_and_what_it_lacks_is_none() -> None:

@@ -30,7 +30,9 @@ def fleet(**judgements: Judgement) -> FleetHealth:
         RecordedInstance(InstanceId(f"id-{user}"), user, Plan.LIGHT, InstanceStatus.RUNNING) for user in judgements
     )
     return FleetHealth(
-        (CellTally(CELL, "hel1", rows),), {InstanceId(f"id-{user}"): one for user, one in judgements.items()}, NOW
+        (CellTally(CELL, "hel1", rows),),
+        {InstanceId(f"id-{user}"): judgement for user, judgement in judgements.items()},
+        NOW,
     )
 
 
@@ -40,26 +42,26 @@ def alert(name: str, user: str = "", minutes: int = 5, **labels: str) -> OpenAle
     return OpenAlert(fired, user, Hint(("runbook", "show", name.lower())))
 
 
-def shown(found: tuple[Trouble, ...]) -> list[tuple[str, str]]:
-    return [(one.subject, str(one.next)) for one in found]
+def shown(troubles: tuple[Trouble, ...]) -> list[tuple[str, str]]:
+    return [(trouble.subject, str(trouble.next)) for trouble in troubles]
 
 
 def test_agents_that_are_not_well_come_the_worst_first_with_what_is_next() -> None:
     health = fleet(ada=DEGRADED, ben=UNKNOWN, cleo=DOWN, dan=Judgement(Condition.HEALTHY, ("it answered",)))
-    found = troubles(health, [], NOW)
-    assert shown(found) == [
+    listed = troubles(health, [], NOW)
+    assert shown(listed) == [
         ("cleo", "hermesops runbook run gateway-down --instance cleo"),
         ("ada", "hermesops instance verify ada"),
         ("ben", "hermesops fleet status --live --ask"),
     ]
-    assert [one.since for one in found] == [NOW - timedelta(seconds=60), NOW - timedelta(seconds=30), None]
-    assert [one.is_unknown for one in found] == [False, False, True]
+    assert [trouble.since for trouble in listed] == [NOW - timedelta(seconds=60), NOW - timedelta(seconds=30), None]
+    assert [trouble.is_unknown for trouble in listed] == [False, False, True]
 
 
 def test_an_alert_adds_its_beginning_and_its_command_to_its_agent() -> None:
-    (one,) = troubles(fleet(ada=DOWN), [alert("GatewayDown", "ada", minutes=7)], NOW)
-    assert (one.since, one.reasons) == (NOW - timedelta(minutes=7), DOWN.reasons)
-    assert str(one.next) == "hermesops runbook show gatewaydown"
+    (trouble,) = troubles(fleet(ada=DOWN), [alert("GatewayDown", "ada", minutes=7)], NOW)
+    assert (trouble.since, trouble.reasons) == (NOW - timedelta(minutes=7), DOWN.reasons)
+    assert str(trouble.next) == "hermesops runbook show gatewaydown"
     (unknown,) = troubles(fleet(ada=UNKNOWN), [alert("GatewayDown", "ada")], NOW)
     assert not unknown.is_unknown
 
@@ -67,14 +69,14 @@ def test_an_alert_adds_its_beginning_and_its_command_to_its_agent() -> None:
 def test_alerts_about_no_agent_that_is_unwell_come_first() -> None:
     well = Judgement(Condition.HEALTHY, ("it answered",))
     alerts = [alert("CellLost", cell="cell1"), alert("MonitorDown"), alert("DiskFilling", "ben")]
-    found = troubles(fleet(ada=DOWN, ben=well), alerts, NOW)
-    assert [(one.subject, one.judged is None) for one in found] == [
+    listed = troubles(fleet(ada=DOWN, ben=well), alerts, NOW)
+    assert [(trouble.subject, trouble.judged is None) for trouble in listed] == [
         ("cell1", True),
         ("fleet", True),
         ("ben", True),
         ("ada", False),
     ]
-    assert found[0].reasons == ("7 of 8",)
+    assert listed[0].reasons == ("7 of 8",)
 
 
 def test_an_alert_whose_cause_is_over_is_no_trouble() -> None:

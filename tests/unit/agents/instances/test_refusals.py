@@ -59,7 +59,7 @@ def test_only_what_may_pass_by_itself_is_worth_a_repetition() -> None:
             Observation(ADA, machine(MachineStatus.ERROR)), (), None
         ),
     }
-    assert {expected: told(error) for expected, error in cases.items()} == {one: one for one in cases}
+    assert {expected: told(error) for expected, error in cases.items()} == {name: name for name in cases}
     fresh = replace(ADA, status=InstanceStatus.PROVISIONING, machine_id=None)
     assert told(not_running(Observation(fresh, None), (), None)).startswith("3 the agent of ada has not started yet")
     ended = replace(ADA, status=InstanceStatus.TERMINATED)

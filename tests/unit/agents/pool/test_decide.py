@@ -62,18 +62,18 @@ def test_the_cell_is_run_for_what_is_ordered_and_for_what_was_given_up() -> None
 
 def test_a_machine_is_recorded_then_made_ready() -> None:
     grown = replace(pooled(0), machine_id=None, status=UnassignedStatus.PREPARING)
-    one = replace(LIGHT, size=1)
-    seen = held(grown, machine_id=MachineId("m"))
-    assert decide(sight(seen, target=one)) == Record(((grown.name, MachineId("m")),))
+    target = replace(LIGHT, size=1)
+    pool_machine = held(grown, machine_id=MachineId("m"))
+    assert decide(sight(pool_machine, target=target)) == Record(((grown.name, MachineId("m")),))
     known = replace(grown, machine_id=MachineId("m"))
-    assert decide(sight(held(known), target=one)) == MakeReady((known.name,))
-    assert decide(sight(held(replace(known, status=UnassignedStatus.READY), is_silent=True), target=one)) == MakeReady(
-        (known.name,)
-    )
+    assert decide(sight(held(known), target=target)) == MakeReady((known.name,))
+    assert decide(
+        sight(held(replace(known, status=UnassignedStatus.READY), is_silent=True), target=target)
+    ) == MakeReady((known.name,))
 
 
 @each_case(
-    ("row", "changes", "said"),
+    ("row", "changes", "message"),
     [
         ({}, {"belongs_to": InstanceId("i-1")}, "instance i-1"),
         ({}, {"status": MachineStatus.ERROR}, "status: error"),
@@ -84,13 +84,13 @@ def test_a_machine_is_recorded_then_made_ready() -> None:
         ({"server_type": "pro"}, {}, "type starter now"),
     ],
 )
-def test_what_is_unfit_is_given_up(row: dict[str, Any], changes: dict[str, Any], said: str) -> None:
-    one = replace(pooled(0), **row)
-    step = decide(sight(held(one, **changes), held(pooled(1))))
+def test_what_is_unfit_is_given_up(row: dict[str, Any], changes: dict[str, Any], message: str) -> None:
+    machine = replace(pooled(0), **row)
+    step = decide(sight(held(machine, **changes), held(pooled(1))))
     assert isinstance(step, Retire)
     [(name, why)] = step.machines
-    assert name == one.name
-    assert said in why
+    assert name == machine.name
+    assert message in why
 
 
 def test_a_pool_shrinks_by_what_is_not_ready_then_by_what_waited_longest() -> None:
@@ -121,7 +121,7 @@ def test_machines_that_never_become_well_are_not_made_for_ever() -> None:
 
 
 def test_every_step_is_told() -> None:
-    seen = sight(held(pooled(0)))
+    pool_observation = sight(held(pooled(0)))
     name = pooled(0).name
     for step in (
         Retire(((name, "why"),)),
@@ -131,7 +131,7 @@ def test_every_step_is_told() -> None:
         Record(((name, MachineId("m")),)),
         MakeReady((name,)),
     ):
-        assert "cell1" in describe(step, seen)
+        assert "cell1" in describe(step, pool_observation)
 
 
 def test_a_newcomer_is_given_what_fits_and_has_waited_longest() -> None:

@@ -20,8 +20,8 @@ def machines(*cells: str) -> PoolMachines:
 
 
 def test_without_names_all_pools_are_meant() -> None:
-    assert [one.cell for one in machines("cell1", "cell2").list()] == ["cell1", "cell2"]
-    assert [one.cell for one in machines("cell1", "cell2").list(["cell2"])] == ["cell2"]
+    assert [machine.cell for machine in machines("cell1", "cell2").list()] == ["cell1", "cell2"]
+    assert [machine.cell for machine in machines("cell1", "cell2").list(["cell2"])] == ["cell2"]
 
 
 def test_a_cell_that_is_not_there_is_refused() -> None:

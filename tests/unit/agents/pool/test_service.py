@@ -115,7 +115,7 @@ async def test_pools_are_drained_one_by_one_and_one_that_fails_keeps_no_other() 
         return ending
 
     outcomes = await pools.drain_each([], end, reason="test")
-    assert [(one.subject, one.done, one.problem) for one in outcomes] == [
+    assert [(outcome.subject, outcome.done, outcome.problem) for outcome in outcomes] == [
         ("cell1", "", "JustAVPS is away"),
         ("cell2", "is empty", ""),
     ]

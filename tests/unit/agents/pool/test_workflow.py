@@ -74,8 +74,12 @@ async def test_a_pool_is_filled_around_a_machine_that_hangs_or_talks_nonsense(
     site = Moody(registry, mood, at=at)
     async with asyncio.timeout(240):
         await fill(site, target(SIZE))
-        said = await fill(site, target(SIZE))  # asks those that are ready
-    ready = [one for one in registry.unassigned.list(cell=CELL) if one.wanted and one.status is UnassignedStatus.READY]
-    assert len(ready) == SIZE, said
-    assert site.evil not in {one.machine_id for one in ready}
+        reply = await fill(site, target(SIZE))  # asks those that are ready
+    ready = [
+        machine
+        for machine in registry.unassigned.list(cell=CELL)
+        if machine.wanted and machine.status is UnassignedStatus.READY
+    ]
+    assert len(ready) == SIZE, reply
+    assert site.evil not in {machine.machine_id for machine in ready}
     assert site.cloud.wrong == []

@@ -16,10 +16,10 @@ def line(route: Route, name: str = "x-1") -> str:
     return "/" + "/".join(name if part == "*" else part for part in route.path)
 
 
-@each_case("route", ROUTES, ids=lambda one: one.title)
+@each_case("route", ROUTES, ids=lambda route_: route_.title)
 def test_every_route_is_found_by_its_path_and_method_alone(route: Route) -> None:
-    found = wanted(route.method, f"/agents/ada{line(route)}", next(iter(route.callers), "message-router"))
-    assert (found.agent, found.route, found.target) == ("ada", route, line(route))
+    parsed = wanted(route.method, f"/agents/ada{line(route)}", next(iter(route.callers), "message-router"))
+    assert (parsed.agent, parsed.route, parsed.target) == ("ada", route, line(route))
     with pytest.raises(RefusedRequestError, match="does not pass"):
         wanted("PUT", f"/agents/ada{line(route)}")
 
@@ -128,11 +128,11 @@ def test_no_other_query_is_carried(target: str) -> None:
 def test_whatever_is_asked_is_carried_as_it_stands_or_refused(text: str, method: str) -> None:
     for target in (text, f"/agents/ada/{text}", f"/agents/ada/v1/runs/{text}", f"/agents/{text}/health"):
         try:
-            found = wanted(method, target)
+            parsed = wanted(method, target)
         except RefusedRequestError:
             continue
-        assert target == f"/agents/{found.agent}{found.target}"
-        assert re.fullmatch(r"(/[A-Za-z0-9][A-Za-z0-9._:-]*)+(\?[A-Za-z0-9_=&-]*)?", found.target)
+        assert target == f"/agents/{parsed.agent}{parsed.target}"
+        assert re.fullmatch(r"(/[A-Za-z0-9][A-Za-z0-9._:-]*)+(\?[A-Za-z0-9_=&-]*)?", parsed.target)
 
 
 def test_an_agent_learns_of_no_key_or_place_of_the_caller() -> None:
@@ -169,7 +169,7 @@ def test_a_header_that_is_carried_is_plain(value: str) -> None:
 
 
 def test_a_caller_gets_the_type_and_the_session_and_nothing_that_acts_on_it() -> None:
-    said = {
+    headers = {
         "content-type": "application/json; charset=utf-8",
         "set-cookie": "a=b",
         "location": "http://evil",
@@ -180,7 +180,7 @@ def test_a_caller_gets_the_type_and_the_session_and_nothing_that_acts_on_it() ->
         "x-hermes-session-id": "s-1",
         "x-hermes-partial": "a\x1b[2J",
     }
-    assert headers_from_agent(said) == {
+    assert headers_from_agent(headers) == {
         "content-type": "application/json",
         "x-content-type-options": "nosniff",
         "x-hermes-session-id": "s-1",

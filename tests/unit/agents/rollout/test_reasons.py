@@ -102,10 +102,11 @@ def test_answers_and_turns() -> None:
     def whys(states: Sequence[TargetState], exercised: int, vitals: int = 0) -> tuple[str, str, str]:
         world = World(fleet(len(states)))
         placed = [
-            _placed(one, state) for one, state in zip(batches_of(NEW, fleet(len(states)), QUICK), states, strict=True)
+            _placed(target, state)
+            for target, state in zip(batches_of(NEW, fleet(len(states)), QUICK), states, strict=True)
         ]
-        of_id = {one.id: Liveness(answers=True, exercised=at < exercised) for at, one in enumerate(placed)}
-        pairs = {one.id: (1.0, 1.0) for one in placed[:vitals]}
+        of_id = {target.id: Liveness(answers=True, exercised=at < exercised) for at, target in enumerate(placed)}
+        pairs = {target.id: (1.0, 1.0) for target in placed[:vitals]}
         compared = tuple(Comparison(vital, pairs, {}) for vital in Vital) if vitals else ()
         judgement = judge(world.rollout, placed, HealthObservation(of_id, compared), at_end=True)
         return judgement.answers.why, judgement.probe.why, judgement.health.why
@@ -127,7 +128,7 @@ def test_times_at_which_nothing_is_changed() -> None:
     freeze = Freeze("f1", BEGAN, BEGAN + timedelta(hours=1), "quarter end", "ada")
     closed = [closed_at(BEGAN, (), [freeze]), closed_at(BEGAN, (), [replace(freeze, ends_at=None)])]
     closed.append(closed_at(BEGAN, ["Tue 09:00-10:00 UTC"], []))
-    assert [one.why for one in closed if one] == [
+    assert [closing.why for closing in closed if closing] == [
         "frozen by ada until 2026-01-05 13:00 UTC: quarter end",
         "frozen by ada until it is lifted: quarter end",
         "outside the maintenance windows; the next one opens at 2026-01-06 09:00 UTC",
@@ -179,7 +180,7 @@ def _approval_is_old(world: World) -> None:
 
 
 def _no_turns(world: World) -> None:
-    world.liveness_of = {one: Liveness(answers=True, exercised=False) for one in world.machines}
+    world.liveness_of = {instance_id: Liveness(answers=True, exercised=False) for instance_id in world.machines}
 
 
 HOOKED = replace(QUICK, gates=replace(QUICK.gates, hooks=(HookGate("smoke"),)))
@@ -217,9 +218,9 @@ def test_a_rollout_that_stops_says_why(reason: str, spec: Spec, prepare: Callabl
 def test_statistics_are_for_explain_alone() -> None:
     world = World(fleet(20))
     world.run()
-    explained = [explain(one) for one in world.events]
-    assert not any(word in one.why for one in explained for word in STATISTICS)
-    figures = [line for one in explained for line in one.evidence]
+    explained = [explain(recorded) for recorded in world.events]
+    assert not any(word in explanation.why for explanation in explained for word in STATISTICS)
+    figures = [line for explanation in explained for line in explanation.evidence]
     assert "log ratio of failures: -0.20, in the stage -0.20 (bad from 4.55, good below -2.99)" in figures
     assert any(line.startswith("memory: 1 beside unchanged agents, p ") for line in figures)
 

@@ -58,33 +58,36 @@ def checks(home: Path, name: str = "staging", **parts: Any) -> EnvironmentChecks
 
 async def test_a_part_that_does_not_open_fails_its_own_check(tmp_path: Path) -> None:
     broken = checks(tmp_path, registry=refuses(RefusedError("locked")))
-    found = {one.name: (one.verdict, one.seen) for one in await broken.check_secrets()}
-    assert found["registry.key"] == (Verdict.FAILED, "locked")
-    assert found["api.key"] == (Verdict.UNKNOWN, "no answer")
-    assert found["router.key"] == (Verdict.OK, "256 bits")
-    assert found["backup.key"][1] == "bucket ours answers, and keeps versions"
-    assert found["release.key"][0] is Verdict.OK
+    checks_by_name = {check.name: (check.verdict, check.seen) for check in await broken.check_secrets()}
+    assert checks_by_name["registry.key"] == (Verdict.FAILED, "locked")
+    assert checks_by_name["api.key"] == (Verdict.UNKNOWN, "no answer")
+    assert checks_by_name["router.key"] == (Verdict.OK, "256 bits")
+    assert checks_by_name["backup.key"][1] == "bucket ours answers, and keeps versions"
+    assert checks_by_name["release.key"][0] is Verdict.OK
 
 
 async def test_only_what_is_asked_for_is_checked(tmp_path: Path) -> None:
-    assert [one.name for one in await checks(tmp_path).check_secrets((RELEASE_KEY.name,))] == ["release.key"]
-    names = [one.name for one in await checks(tmp_path).all()]
+    assert [check.name for check in await checks(tmp_path).check_secrets((RELEASE_KEY.name,))] == ["release.key"]
+    names = [check.name for check in await checks(tmp_path).all()]
     assert names[:2] == ["registry", "vendor"]
     assert API_KEY.name not in names
 
 
 async def test_a_rotation_that_was_cut_short_is_told_with_what_ends_it(tmp_path: Path) -> None:
     registry = part(sealing=part(count_otherwise=lambda: 3, key=lambda: "k2"))
-    [one] = await checks(tmp_path, registry=lambda: registry).check_secrets(("registry.key",))
-    assert one.verdict is Verdict.FAILED
-    assert "3 values" in one.seen
-    assert str(one.hint) == "hermesops secrets rotate registry.key --reason WHY"
+    [check] = await checks(tmp_path, registry=lambda: registry).check_secrets(("registry.key",))
+    assert check.verdict is Verdict.FAILED
+    assert "3 values" in check.seen
+    assert str(check.hint) == "hermesops secrets rotate registry.key --reason WHY"
 
 
 @pytest.mark.parametrize(("name", "where"), [("local", "the local world"), ("staging", "home")])
 def test_a_local_world_has_keys_of_its_own(tmp_path: Path, name: str, where: str) -> None:
-    secrets = part(held=lambda one: SecretState(one, "home", is_there=False, changed_at=None))
-    held = {one.needed: one.where for one in checks(tmp_path, name, secrets=lambda: secrets).held_secrets()}
+    secrets = part(held=lambda needed: SecretState(needed, "home", is_there=False, changed_at=None))
+    held = {
+        secret_state.needed: secret_state.where
+        for secret_state in checks(tmp_path, name, secrets=lambda: secrets).held_secrets()
+    }
     assert set(held) == set(CATALOG)
     assert held[API_KEY] == where
 
@@ -105,47 +108,51 @@ async def test_an_audit_that_was_edited_fails_the_doctors_check(tmp_path: Path) 
     ):
         report = ChainReport(9, None, anchors, 9, 0, findings)
         registry = part(instances=part(list=list), audit=part(check=lambda report=report: report))
-        found = {one.name: one for one in await checks(tmp_path, registry=lambda registry=registry: registry).doctor()}
-        assert (found["audit"].verdict, words in found["audit"].seen) == (verdict, True), found["audit"]
+        checks_by_name = {
+            check.name: check for check in await checks(tmp_path, registry=lambda registry=registry: registry).doctor()
+        }
+        assert (checks_by_name["audit"].verdict, words in checks_by_name["audit"].seen) == (verdict, True), (
+            checks_by_name["audit"]
+        )
 
 
 async def test_the_platforms_account_is_part_of_what_is_checked(tmp_path: Path) -> None:
     async def missing() -> str:
         raise RefusedError("bucket b keeps no versions")
 
-    made = checks(tmp_path, account={"platform.account": bucket, "platform.state": missing})
-    found = {one.name: (one.verdict, one.seen) for one in await made.all()}
-    assert found["platform.account"] == (Verdict.OK, "ours")
-    assert found["platform.state"] == (Verdict.FAILED, "bucket b keeps no versions")
+    environment_checks = checks(tmp_path, account={"platform.account": bucket, "platform.state": missing})
+    checks_by_name = {check.name: (check.verdict, check.seen) for check in await environment_checks.all()}
+    assert checks_by_name["platform.account"] == (Verdict.OK, "ours")
+    assert checks_by_name["platform.state"] == (Verdict.FAILED, "bucket b keeps no versions")
 
 
 async def test_the_passphrase_is_tried_where_there_is_one(tmp_path: Path) -> None:
     async def wrong() -> str:
         raise RefusedError("stack cell1: incorrect passphrase")
 
-    made = checks(tmp_path, secrets=lambda: part(find=lambda _: "x"), state_opens=wrong)
-    [one] = await made.check_secrets(("pulumi.passphrase",))
-    assert (one.verdict, one.seen) == (Verdict.FAILED, "stack cell1: incorrect passphrase")
+    environment_checks = checks(tmp_path, secrets=lambda: part(find=lambda _: "x"), state_opens=wrong)
+    [check] = await environment_checks.check_secrets(("pulumi.passphrase",))
+    assert (check.verdict, check.seen) == (Verdict.FAILED, "stack cell1: incorrect passphrase")
 
 
 @pytest.mark.parametrize(
     ("platform", "known"), [(part(), "knows 3 machines and the platform's own"), (None, "knows 4 machines")]
 )
 async def test_the_platforms_own_machine_is_counted_apart(tmp_path: Path, platform: object, known: str) -> None:
-    asked = []
+    calls = []
 
     async def get_account() -> object:
         return part(machines_count=4)
 
     async def find_machine(name: str) -> object:
-        asked.append(name)
+        calls.append(name)
         return platform
 
     @asynccontextmanager
     async def vendor() -> AsyncIterator[object]:
         yield part(get_account=get_account, find_machine=find_machine)
 
-    made = checks(tmp_path, vendor=vendor, endpoint=lambda: part(api_url="https://a"))
-    found = {one.name: one.seen for one in await made.doctor()}
-    assert found["vendor"] == f"https://a {known}"
-    assert asked == ["hermes-staging-platform"]
+    environment_checks = checks(tmp_path, vendor=vendor, endpoint=lambda: part(api_url="https://a"))
+    checks_by_name = {check.name: check.seen for check in await environment_checks.doctor()}
+    assert checks_by_name["vendor"] == f"https://a {known}"
+    assert calls == ["hermes-staging-platform"]

@@ -57,25 +57,25 @@ class Said:
 
 @pytest.mark.parametrize("problem", ["", "a plate broke"])
 async def test_a_second_run_follows_the_first_and_has_its_result(registry: Registry, problem: str) -> None:
-    dishes, said = Dishes(problem), Said()
+    dishes, response = Dishes(problem), Said()
     first = asyncio.create_task(do_now(dishes.job, registry))
     await dishes.begun.wait()
-    second = asyncio.create_task(do_or_follow(dishes.job, registry, said.line))
-    await said.anything.wait()
+    second = asyncio.create_task(do_or_follow(dishes.job, registry, response.line))
+    await response.anything.wait()
     dishes.may_end.set()
     assert await second == await first == Report("run 1", problem)
     assert dishes.runs == 1
-    assert len(said.lines) == 1
-    assert said.lines[0].startswith("follows: job dishes is being worked on by process ")
-    assert " since 2" in said.lines[0]
+    assert len(response.lines) == 1
+    assert response.lines[0].startswith("follows: job dishes is being worked on by process ")
+    assert " since 2" in response.lines[0]
 
 
 async def test_a_run_about_named_subjects_runs_after_the_one_of_another_process(registry: Registry) -> None:
-    dishes, said = Dishes(), Said()
+    dishes, response = Dishes(), Said()
     first = asyncio.create_task(do_now(dishes.job, registry))
     await dishes.begun.wait()
-    second = asyncio.create_task(do_or_follow(dishes.job, registry, said.line, is_whole=False))
-    await said.anything.wait()
+    second = asyncio.create_task(do_or_follow(dishes.job, registry, response.line, is_whole=False))
+    await response.anything.wait()
     dishes.may_end.set()
     assert (await first, await second) == (Report("run 1"), Report("run 2"))
 

@@ -54,7 +54,9 @@ async def test_an_operator_fills_all_pools_or_those_of_cells_and_waits(
 ) -> None:
     all_jobs = jobs(registry=registry, pools=Pools())
     report = await all_jobs.run("pools", all_jobs.prepare("pools", named), ended)
-    assert [(one.subject, one.done) for one in report.outcomes] == [(cell, f"fill of {cell}: done") for cell in cells]
+    assert [(outcome.subject, outcome.done) for outcome in report.outcomes] == [
+        (cell, f"fill of {cell}: done") for cell in cells
+    ]
     assert (report.done, report.problem) == ("; ".join(f"fill of {cell}: done" for cell in cells), "")
     assert failure("pools", report) is None
     assert registry.jobs.get("pools") is not None
@@ -87,11 +89,11 @@ def test_a_job_that_is_done_for_all_that_is_due_takes_no_names() -> None:
 
 async def test_what_is_destroyed_is_said_before_and_nothing_that_falls_due_later(registry: Registry) -> None:
     due = Due((replace(ADA, machine_name=MachineName("m-ada")),), (part(name="m-left"),))
-    asked, applied = list[Due](), list[Due]()
+    due_lists, applied = list[Due](), list[Due]()
 
     def now_due() -> Due:
-        asked.append(due)
-        return due if len(asked) == 1 else Due((), ())
+        due_lists.append(due)
+        return due if len(due_lists) == 1 else Due((), ())
 
     async def apply(given: Due) -> Mapping[str, str]:
         applied.append(given)
@@ -105,4 +107,4 @@ async def test_what_is_destroyed_is_said_before_and_nothing_that_falls_due_later
     )
     report = await all_jobs.run("lifecycle", manual, ended)
     assert applied == [due]
-    assert [(one.subject, one.problem) for one in report.outcomes] == [("ada", ""), ("m-left", "no answer")]
+    assert [(outcome.subject, outcome.problem) for outcome in report.outcomes] == [("ada", ""), ("m-left", "no answer")]

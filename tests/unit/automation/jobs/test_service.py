@@ -40,9 +40,9 @@ def jobs(**parts: Any) -> Jobs:  # noqa: ANN401 - each stands for a service
     return Jobs(settings=settings, registry=parts.pop("registry", part()), **({name: part() for name in names} | parts))
 
 
-def backups(due: list[Any], told: Mapping[str, str]) -> Any:  # noqa: ANN401 - stands for Backups
+def backups(due: list[Any], problems: Mapping[str, str]) -> Any:  # noqa: ANN401 - stands for Backups
     async def run() -> Mapping[str, str]:
-        return told
+        return problems
 
     return part(nightly=part(due=lambda: due, run=run))
 
@@ -131,8 +131,10 @@ def test_a_job_rests_after_its_last_run_and_names_the_process_that_runs_it(monke
         jobs=part(get=runs.get),
         now=lambda: now,
     )
-    made = {name: Job(name, "-", rest, lambda: ["ada"], nothing, rest=rest) for name in ("fresh", "resting", "held")}
-    monkeypatch.setattr(Jobs, "all", lambda _: made)
+    jobs_by_name = {
+        name: Job(name, "-", rest, lambda: ["ada"], nothing, rest=rest) for name in ("fresh", "resting", "held")
+    }
+    monkeypatch.setattr(Jobs, "all", lambda _: jobs_by_name)
     fresh, resting, held = jobs(registry=registry, without="held").states()
     assert (fresh.due, fresh.is_late, fresh.is_chosen, fresh.holder) == (("ada",), True, True, "")
     assert (resting.is_late, resting.earliest, resting.last) == (False, now + timedelta(days=1), last)

@@ -48,15 +48,15 @@ def reboot(began_s: float, *, failed: bool = False, of: InstanceFacts = ADA) -> 
     return PastRepair(of.id, RepairKind.REBOOT, began_s, began_s, failed)
 
 
-def of_one(one: InstanceFacts, *repairs: PastRepair, policy: Policy = ALL) -> tuple[str, str]:
+def of_one(facts: InstanceFacts, *repairs: PastRepair, policy: Policy = ALL) -> tuple[str, str]:
     """The only decision about one instance of ten: what, and why."""
-    [made] = decide(FleetFacts((one, *map(well, range(9))), repairs), policy).decisions
-    assert not isinstance(made, Continue)
-    return type(made).__name__, made.why
+    [decision] = decide(FleetFacts((facts, *map(well, range(9))), repairs), policy).decisions
+    assert not isinstance(decision, Continue)
+    return type(decision).__name__, decision.why
 
 
 @each_case(
-    ("one", "what", "why"),
+    ("facts", "what", "why"),
     [
         (replace(ADA, life_s=95.0), "Ask", "no heartbeat for 95 s"),
         (replace(ADA, asked_s=20.0), "LeaveAlone", "no heartbeat for 2 min; it was asked 20 s ago"),
@@ -104,14 +104,14 @@ def of_one(one: InstanceFacts, *repairs: PastRepair, policy: Policy = ALL) -> tu
         ),
     ],
 )
-def test_what_is_done_follows_from_every_sign(one: InstanceFacts, what: str, why: str) -> None:
-    made, told = of_one(one)
-    assert made == what
-    assert why in told
+def test_what_is_done_follows_from_every_sign(facts: InstanceFacts, what: str, why: str) -> None:
+    text, message = of_one(facts)
+    assert text == what
+    assert why in message
 
 
 @each_case(
-    "one",
+    "facts",
     [
         well(1),
         replace(ADA, life_s=SILENT_S),
@@ -123,12 +123,12 @@ def test_what_is_done_follows_from_every_sign(one: InstanceFacts, what: str, why
         replace(OFF, life_s=20.0),
     ],
 )
-def test_what_does_not_seem_dead_gets_no_decision(one: InstanceFacts) -> None:
-    assert decide(FleetFacts((one,)), ALL).decisions == ()
+def test_what_does_not_seem_dead_gets_no_decision(facts: InstanceFacts) -> None:
+    assert decide(FleetFacts((facts,)), ALL).decisions == ()
 
 
 @each_case(
-    ("actions", "one", "what"),
+    ("actions", "facts", "what"),
     [
         (Actions.NONE, DEAD, Alert),
         (Actions.NONE, OFF, Alert),
@@ -139,34 +139,34 @@ def test_what_does_not_seem_dead_gets_no_decision(one: InstanceFacts) -> None:
         (Actions.ALL, LOST, Replace),
     ],
 )
-def test_no_more_is_done_than_the_settings_allow(actions: Actions, one: InstanceFacts, what: type) -> None:
-    made, why = of_one(one, policy=Policy(actions))
-    assert made == what.__name__
+def test_no_more_is_done_than_the_settings_allow(actions: Actions, facts: InstanceFacts, what: type) -> None:
+    text, why = of_one(facts, policy=Policy(actions))
+    assert text == what.__name__
     assert ("monitoring.actions" in why) == (what is Alert)
 
 
 def test_where_heartbeats_are_not_known_only_a_stopped_machine_is_started() -> None:
-    for one in (DEAD, OFF, LOST):
-        verdict = decide(FleetFacts((one, *map(well, range(9))), knows_heartbeats=False), ALL)
-        assert [type(made) for made in verdict.decisions] == (
-            [] if one is DEAD else [Start if one is OFF else LeaveAlone]
+    for facts in (DEAD, OFF, LOST):
+        verdict = decide(FleetFacts((facts, *map(well, range(9))), knows_heartbeats=False), ALL)
+        assert [type(decision) for decision in verdict.decisions] == (
+            [] if facts is DEAD else [Start if facts is OFF else LeaveAlone]
         )
 
 
 def test_where_live_machines_do_not_answer_either_only_a_stopped_machine_is_started() -> None:
-    for one in (DEAD, OFF, LOST):
-        verdict = decide(FleetFacts((one, *map(well, range(9))), asking_works=False), ALL)
-        assert [type(made) for made in verdict.decisions] == [Start if one is OFF else LeaveAlone]
-        assert (StopReason.ASKING_BROKEN in verdict.stopped) == (one is not OFF)
+    for facts in (DEAD, OFF, LOST):
+        verdict = decide(FleetFacts((facts, *map(well, range(9))), asking_works=False), ALL)
+        assert [type(decision) for decision in verdict.decisions] == [Start if facts is OFF else LeaveAlone]
+        assert (StopReason.ASKING_BROKEN in verdict.stopped) == (facts is not OFF)
 
 
 def test_above_a_share_of_the_fleet_nothing_is_done_but_to_ask() -> None:
     fleet = [replace(well(number), life_s=120.0) for number in range(3)] + [well(number) for number in range(3, 14)]
     verdict = decide(FleetFacts(fleet, unfinished=(OperationId("op"),)), ALL)
-    assert [type(made) for made in verdict.decisions] == [Ask] * 3
+    assert [type(decision) for decision in verdict.decisions] == [Ask] * 3
     assert "3 of 14 instances seem dead at once" in verdict.stopped[StopReason.FLEET_SILENT]
-    dead = FleetFacts([replace(one, answers=DEAD.answers) if one.life_s == 120.0 else one for one in fleet])
-    assert {type(made) for made in decide(dead, ALL).decisions} == {LeaveAlone}
+    dead = FleetFacts([replace(facts, answers=DEAD.answers) if facts.life_s == 120.0 else facts for facts in fleet])
+    assert {type(decision) for decision in decide(dead, ALL).decisions} == {LeaveAlone}
     assert decide(FleetFacts([*fleet, well(14)], unfinished=(OperationId("op"),)), ALL).decisions[0] == Continue(
         OperationId("op")
     )
@@ -178,7 +178,7 @@ def test_a_cell_that_is_lost_is_not_repaired_machine_by_machine() -> None:
     lost = CellName("cell2")
     silent = [replace(well(number, lost), life_s=120.0, answers=DEAD.answers) for number in range(3)]
     verdict = decide(FleetFacts([*silent, DEAD, *(well(number) for number in range(3, 40))]), ALL)
-    assert [made.instance_id for made in verdict.repairs] == [DEAD.id]
+    assert [repair.instance_id for repair in verdict.repairs] == [DEAD.id]
     assert verdict.stopped == {StopReason.CELL_SILENT: "too many of cell2 seem dead at once"}
 
 
@@ -187,7 +187,7 @@ def test_an_abandoned_repair_is_not_continued_by_a_monitor_that_may_do_nothing()
 
 
 @each_case(
-    ("one", "repairs", "what", "why"),
+    ("facts", "repairs", "what", "why"),
     [
         (DEAD, [reboot(SETTLE_S - 1)], "LeaveAlone", "it was repaired 3 min ago"),
         (DEAD, [reboot(REST_S - 1)], "LeaveAlone", "the next time is after 10 min"),
@@ -212,9 +212,9 @@ def test_an_abandoned_repair_is_not_continued_by_a_monitor_that_may_do_nothing()
         (DEAD, [reboot(60, of=well(1))], "Reboot", ""),
     ],
 )
-def test_the_limits_of_one_instance_hold(one: InstanceFacts, repairs: list[PastRepair], what: str, why: str) -> None:
-    made, told = of_one(one, *repairs)
-    assert (made, why in told) == (what, True), told
+def test_the_limits_of_one_instance_hold(facts: InstanceFacts, repairs: list[PastRepair], what: str, why: str) -> None:
+    text, message = of_one(facts, *repairs)
+    assert (text, why in message) == (what, True), message
 
 
 def test_the_limits_of_a_cell_and_of_the_fleet_hold_within_a_pass_too() -> None:
@@ -226,16 +226,16 @@ def test_the_limits_of_a_cell_and_of_the_fleet_hold_within_a_pass_too() -> None:
     verdict = decide(FleetFacts(dead), policy)
     assert len(verdict.repairs) == 5
     assert set(verdict.stopped) == {StopReason.CELL_LIMIT, StopReason.FLEET_LIMIT}
-    past = [reboot(100.0, of=one) for one in dead[:4]]
+    past = [reboot(100.0, of=facts) for facts in dead[:4]]
     assert len(decide(FleetFacts(dead, past), policy).repairs) == 1
 
 
 def test_those_silent_for_longest_are_asked_first() -> None:
     silent = [replace(well(number), life_s=100.0 + number) for number in range(50)]
     verdict = decide(FleetFacts(silent), ALL)
-    assert [ask.instance_id for ask in verdict.asks] == [one.id for one in reversed(silent)][:ASKS_AT_ONCE]
-    found = answered(FleetFacts(silent), {silent[0].id: Answers("ready")}, asking_works=False)
-    assert (found.instances[0].answers, found.instances[1].answers, found.asking_works) == (
+    assert [ask.instance_id for ask in verdict.asks] == [facts.id for facts in reversed(silent)][:ASKS_AT_ONCE]
+    fleet_facts = answered(FleetFacts(silent), {silent[0].id: Answers("ready")}, asking_works=False)
+    assert (fleet_facts.instances[0].answers, fleet_facts.instances[1].answers, fleet_facts.asking_works) == (
         Answers("ready"),
         None,
         False,
@@ -286,7 +286,7 @@ def fleets(draw: st.DrawFn) -> FleetFacts:
     ]
     some = st.builds(
         PastRepair,
-        st.sampled_from([one.id for one in instances]),
+        st.sampled_from([facts.id for facts in instances]),
         st.sampled_from(RepairKind),
         st.floats(0, 2 * DAY),
         st.one_of(st.none(), st.floats(0, HOUR)),
@@ -315,36 +315,36 @@ policies = st.builds(
 @given(fleets(), policies)
 def test_no_fleet_makes_it_break_a_rule(fleet: FleetFacts, policy: Policy) -> None:
     verdict = decide(fleet, policy)
-    by_id = {one.id: one for one in fleet.instances}
+    by_id = {facts.id: facts for facts in fleet.instances}
     repaired = verdict.repairs
-    assert len({made.instance_id for made in repaired}) == len(repaired)
-    idle = sum(not one.busy for one in fleet.instances)
-    seem_dead = [one for one in fleet.instances if suspicion(one, knows_heartbeats=fleet.knows_heartbeats)]
+    assert len({decision.instance_id for decision in repaired}) == len(repaired)
+    idle = sum(not facts.busy for facts in fleet.instances)
+    seem_dead = [facts for facts in fleet.instances if suspicion(facts, knows_heartbeats=fleet.knows_heartbeats)]
     if len(seem_dead) > max(1, math.floor(policy.silent_share * idle)):
         assert not repaired
-    for made in repaired:
-        one = by_id[made.instance_id]
+    for decision in repaired:
+        facts = by_id[decision.instance_id]
         assert policy.actions is not Actions.NONE
-        assert not one.busy
-        assert one.answers is not None
-        assert one.answers.is_silent
-        assert not one.answers.is_alive
-        assert one.life_s is None or not one.life_s <= SILENT_S
-        of_it = [past for past in fleet.repairs if past.instance_id == one.id]
+        assert not facts.busy
+        assert facts.answers is not None
+        assert facts.answers.is_silent
+        assert not facts.answers.is_alive
+        assert facts.life_s is None or not facts.life_s <= SILENT_S
+        of_it = [past for past in fleet.repairs if past.instance_id == facts.id]
         assert not any(
             (past.began_s if past.ended_s is None else past.ended_s) < SETTLE_S for past in of_it[:1] if len(of_it) == 1
         )
-        if isinstance(made, Start):
-            assert one.answers.machine == "stopped"
+        if isinstance(decision, Start):
+            assert facts.answers.machine == "stopped"
         else:
             assert fleet.knows_heartbeats
             assert fleet.asking_works is not False
-            assert one.answers.machine in {"ready", GONE}
-        if isinstance(made, Reboot):
-            assert one.silence_s is not None
-        if isinstance(made, Replace):
+            assert facts.answers.machine in {"ready", GONE}
+        if isinstance(decision, Reboot):
+            assert facts.silence_s is not None
+        if isinstance(decision, Replace):
             assert policy.actions is Actions.ALL
-            assert one.backup_s is not None
+            assert facts.backup_s is not None
             replaced = [past for past in of_it if past.kind is RepairKind.REPLACE and past.began_s <= DAY]
             assert len(replaced) < policy.replacements_per_day
         else:
@@ -354,6 +354,6 @@ def test_no_fleet_makes_it_break_a_rule(fleet: FleetFacts, policy: Policy) -> No
     if repaired:
         assert len(lately) + len(repaired) <= policy.repairs_per_hour
         in_cell = Counter(by_id[past.instance_id].cell for past in lately)
-        in_cell.update(by_id[made.instance_id].cell for made in repaired)
-        for cell in {by_id[made.instance_id].cell for made in repaired}:
+        in_cell.update(by_id[decision.instance_id].cell for decision in repaired)
+        for cell in {by_id[decision.instance_id].cell for decision in repaired}:
             assert in_cell[cell] <= policy.cell_repairs_per_hour

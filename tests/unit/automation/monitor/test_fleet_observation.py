@@ -42,22 +42,22 @@ async def seen_by_doctor(toolbox: Exception | None = None, api: Exception | None
         fleet=part(expected=lambda **_: part(instances=[ADA])), instances=part(get=lambda _: part(id="i1"))
     )
     client: Any = part(machine=machine, channel=lambda _: part(run=run), health=health)
-    [found] = await check_all({"machines": lambda: reach_machines(registry, client)})
-    return found
+    [check] = await check_all({"machines": lambda: reach_machines(registry, client)})
+    return check
 
 
 async def test_both_ways_that_answer_are_named() -> None:
-    found = await seen_by_doctor()
-    assert (found.verdict, found.seen) == (Verdict.OK, "ada answer by toolbox and proxy")
+    check = await seen_by_doctor()
+    assert (check.verdict, check.seen) == (Verdict.OK, "ada answer by toolbox and proxy")
 
 
 @pytest.mark.parametrize("status", [500, 502, 503])
 async def test_a_toolbox_that_answers_5xx_while_the_api_answers_has_failed(status: int) -> None:
-    found = await seen_by_doctor(toolbox=vendor.ChangeServerError(CALL, "said", status=status))
-    assert (found.verdict, found.seen) == (Verdict.FAILED, "no machine answers by toolbox; asked: ada")
-    assert "vendor-down" in str(found.hint)
+    check = await seen_by_doctor(toolbox=vendor.ChangeServerError(CALL, "said", status=status))
+    assert (check.verdict, check.seen) == (Verdict.FAILED, "no machine answers by toolbox; asked: ada")
+    assert "vendor-down" in str(check.hint)
 
 
 async def test_without_an_answer_of_the_api_nothing_is_known_of_the_ways() -> None:
-    found = await seen_by_doctor(api=UnavailableError("no route"))
-    assert (found.verdict, found.seen) == (Verdict.UNKNOWN, "JustAVPS returns no machine; probed instances: ada")
+    check = await seen_by_doctor(api=UnavailableError("no route"))
+    assert (check.verdict, check.seen) == (Verdict.UNKNOWN, "JustAVPS returns no machine; probed instances: ada")

@@ -75,10 +75,10 @@ def test_what_answers_is_never_touched_however_long_its_heartbeats_are_missing(l
     fleet.host(5).mute = lambda second: second > 500
     fleet.watch(3 * HOUR, fleet.monitor())
     assert fleet.repaired == []
-    asked = [at for at, instance_id in fleet.asked if instance_id == fleet.host(5).instance_id and at > 600]
-    assert 30 <= len(asked) <= 35, "it is asked every five minutes"
-    told = [line for line in events(log, "instance_seems_dead") if line["decision"] == "Alert"]
-    assert "monitoring is broken" in told[0]["why"]
+    seconds = [at for at, instance_id in fleet.asked if instance_id == fleet.host(5).instance_id and at > 600]
+    assert 30 <= len(seconds) <= 35, "it is asked every five minutes"
+    warned = [line for line in events(log, "instance_seems_dead") if line["decision"] == "Alert"]
+    assert "monitoring is broken" in warned[0]["why"]
 
 
 A_TURN = pytest.mark.turns(12, each=True)
@@ -141,9 +141,9 @@ def test_a_way_by_which_nobody_answers_is_told_though_every_heartbeat_is_well(wa
     for event in ("source_does_not_answer", "source_answers_again"):
         assert [line["source"] for line in events(log, event)] == [way]
     away = f'hermesops_monitor_source_up{{service="{way}"}} 0\n'
-    told = [number for number, text in enumerate(fleet.pushed) if away in text]
-    assert 61 <= told[0] <= 68, "within a minute and a half"
-    assert len(told) == told[-1] - told[0] + 1
+    numbers = [number for number, text in enumerate(fleet.pushed) if away in text]
+    assert 61 <= numbers[0] <= 68, "within a minute and a half"
+    assert len(numbers) == numbers[-1] - numbers[0] + 1
     assert away not in fleet.pushed[-1]
 
 

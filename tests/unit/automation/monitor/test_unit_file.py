@@ -16,11 +16,11 @@ MOST = 2.0
 
 @pytest.fixture
 def unit(tmp_path: Path) -> Path:
-    found = re.search(r"```ini\n# \S+/(\S+\.service)\n(.*?)```", ENVIRONMENTS.read_text(), re.DOTALL)
-    assert found
-    file = tmp_path / found[1]
+    search = re.search(r"```ini\n# \S+/(\S+\.service)\n(.*?)```", ENVIRONMENTS.read_text(), re.DOTALL)
+    assert search
+    file = tmp_path / search[1]
     file.write_text(
-        found[2].replace("/opt/hermesops/bin/hermesops", "/bin/true").replace("User=hermesops", "User=root")
+        search[2].replace("/opt/hermesops/bin/hermesops", "/bin/true").replace("User=hermesops", "User=root")
     )
     return file
 
@@ -39,7 +39,7 @@ def test_systemd_takes_it_without_a_word(unit: Path) -> None:
 
 
 def test_it_may_do_no_more_than_it_has_to(unit: Path) -> None:
-    said = analyzed("security", "--offline=yes", "--no-pager", unit)
-    exposure = re.search(r"Overall exposure level for \S+: ([0-9.]+)", said)
-    assert exposure, said
-    assert float(exposure[1]) <= MOST, said
+    output = analyzed("security", "--offline=yes", "--no-pager", unit)
+    exposure = re.search(r"Overall exposure level for \S+: ([0-9.]+)", output)
+    assert exposure, output
+    assert float(exposure[1]) <= MOST, output

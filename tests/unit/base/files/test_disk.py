@@ -61,10 +61,10 @@ def refused(work: Callable[[], object], *words: str) -> HermesError:
 
 
 def database(file: Path) -> Database:
-    made = Database(f"sqlite:///{file}")
-    with made.writing() as connection:
+    database = Database(f"sqlite:///{file}")
+    with database.writing() as connection:
         connection.exec_driver_sql("CREATE TABLE big (value BLOB)")
-    return made
+    return database
 
 
 def grow(registry: Database, *, most_pages: int = 0) -> None:
@@ -161,8 +161,8 @@ async def test_a_refused_write_fails_a_check_where_no_answer_leaves_it_open() ->
     async def away() -> str:
         raise UnavailableError("no answer")
 
-    found = await check_all({"disk": full, "vendor": away})
-    assert [one.verdict for one in found] == [Verdict.FAILED, Verdict.UNKNOWN]
+    checks = await check_all({"disk": full, "vendor": away})
+    assert [check.verdict for check in checks] == [Verdict.FAILED, Verdict.UNKNOWN]
 
 
 class Full(FakeRegistry):

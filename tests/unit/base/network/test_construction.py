@@ -68,7 +68,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 def test_every_client_is_made_by_the_home_or_explained() -> None:
-    found, beside = set[str](), list[str]()
+    names, beside = set[str](), list[str]()
     hint = re.compile(
         r"httpx|[Rr]equests|urllib|boto|stripe|grpc|_channel|HTTPS?Connection|create_default_context|aiohttp|websockets"
     )
@@ -78,15 +78,15 @@ def test_every_client_is_made_by_the_home_or_explained() -> None:
             continue
         place = str(file.relative_to(ROOT))
         for line, name in constructions(text):
-            found.add(place)
+            names.add(place)
             if place not in EXPLAINED:
                 beside.append(f"{place}:{line} {name}")
     assert beside == [], "make it by hermesops.base.network, or explain it"
-    assert set(EXPLAINED) <= found, "an explanation without a client is to be removed"
+    assert set(EXPLAINED) <= names, "an explanation without a client is to be removed"
 
 
 def test_the_walk_knows_every_library() -> None:
-    for made in (
+    for text in (
         "httpx.AsyncClient()",
         "httpx.get('u')",
         "httpx.HTTPTransport()",
@@ -106,6 +106,6 @@ def test_the_walk_knows_every_library() -> None:
         "http.client.HTTPSConnection('h')",
         "ssl.create_default_context()",
     ):
-        assert list(constructions(made)), made
+        assert list(constructions(text)), text
     for other in ("httpx.URL('u')", "session.get('u')", "client(timeout=1)", "found.get('a')", "httpx.Limits()"):
         assert not list(constructions(other)), other

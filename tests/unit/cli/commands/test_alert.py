@@ -29,14 +29,14 @@ def test_a_silence_is_made_listed_or_lifted(given: dict[str, str | bool]) -> Non
 def test_alerts_are_asked_for_again_while_they_are_watched(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[int] = []
+    calls: list[int] = []
 
     async def none(**_: object) -> tuple[()]:
-        asked.append(1)
+        calls.append(1)
         return ()
 
     def pause(_: float) -> None:
-        if len(asked) == 3:
+        if len(calls) == 3:
             raise KeyboardInterrupt
 
     container = part(alerts=lambda: part(list=none), now=lambda: None)

@@ -22,4 +22,4 @@ def test_an_unknown_repair_names_those_there_are() -> None:
 
 
 def test_each_repair_has_its_options() -> None:
-    assert set(fleet._REPAIR_OPTIONS) == {one.value for one in Repair}
+    assert set(fleet._REPAIR_OPTIONS) == {repair.value for repair in Repair}

@@ -37,9 +37,9 @@ def test_a_person_is_asked(
 ) -> None:
     monkeypatch.setattr("sys.stdin", Terminal(typed))
     assert runbook._ask(step(kind), yes=False, picked="") is answer
-    asked = capsys.readouterr().err
-    assert "hermesops rollout retry 'a b'" in asked
-    assert "undo: a new rollout" in asked
+    output = capsys.readouterr().err
+    assert "hermesops rollout retry 'a b'" in output
+    assert "undo: a new rollout" in output
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_commands_that_no_step_runs_are_left_to_a_person_by_name() -> None:
         )
     )
     book = parse("t", text, "t.md").filled({"USER": "ada"})
-    assert [one.name for one in book.steps] == ["one"]
+    assert [runbook_step.name for runbook_step in book.steps] == ["one"]
     assert book.by_hand == ("hermesops rollout freeze", "hermesops provision ada")
     assert list(runbook._left(book))[1:] == ["  $ hermesops rollout freeze", "  $ hermesops provision ada"]
     assert list(runbook._left(parse("t", f"# T\n## Mitigation\n<!-- step one: change\n{step}", "t.md"))) == []
@@ -112,14 +112,14 @@ def test_a_value_that_is_not_there_stays_a_word_and_is_told() -> None:
     text = "# T\n<!-- step go-on: change\nundo: none\n-->\n```console\n$ hermesops operation continue OPERATION\n```\n"
     book = parse("t", text, "t.md")
     instance = SimpleNamespace(title="ada", id="i", plan=Plan.LIGHT, cell="cell1")
-    for unfinished, word, told in (
+    for unfinished, word, reports in (
         ([], "OPERATION", ["OPERATION: its oldest unfinished operation; there is none now"]),
         ([SimpleNamespace(id="o1")], "o1", []),
     ):
-        registry = SimpleNamespace(operations=SimpleNamespace(list=lambda found=unfinished, **_: found))
+        registry = SimpleNamespace(operations=SimpleNamespace(list=lambda operations=unfinished, **_: operations))
         filled = book.filled(runbooks.values_of(registry, book, instance))  # type: ignore[arg-type]
         assert filled.steps[0].command[-1] == word
-        assert list(runbook._remarks(runbook._unfilled(filled))) == told
+        assert list(runbook._remarks(runbook._unfilled(filled))) == reports
 
 
 @pytest.mark.parametrize(
@@ -157,6 +157,6 @@ def test_its_commands_have_the_operators_keys_and_nothing_of_other_programs() ->
         "UV_PUBLISH_TOKEN": "k4",
         "LD_PRELOAD": "/evil.so",
     }
-    made = runbooks.variables_of(Environment.load("local", given))
+    variables_of = runbooks.variables_of(Environment.load("local", given))
     wanted = {name: text for name, text in given.items() if name.startswith(("HOME", "HERMESOPS_", "SSH"))}
-    assert made == {**wanted, "HERMESOPS_ENV": "local"}
+    assert variables_of == {**wanted, "HERMESOPS_ENV": "local"}

@@ -31,8 +31,8 @@ def test_a_request_that_is_fulfilled_succeeds_and_says_so(
     assert capsys.readouterr().out == "nothing to do: the agent of ada is running\n"
     monkeypatch.setattr(console._mode, "json", True)
     change(monkeypatch, AlreadySoError("the agent of ada is running"))
-    said = json.loads(capsys.readouterr().out)
-    assert (said["kind"], said["operation_id"], said["outcome"][:13]) == ("resume", None, "nothing to do")
+    document = json.loads(capsys.readouterr().out)
+    assert (document["kind"], document["operation_id"], document["outcome"][:13]) == ("resume", None, "nothing to do")
 
 
 def test_another_refusal_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,8 @@ def container(tmp_path: Path) -> Any:  # noqa: ANN401 - stands for the container
 
 def test_users_a_selector_or_all(container: Any) -> None:  # noqa: ANN401 - as above
     def chosen(*users: str, where: str = "", everything: bool = False, only_running: bool = True) -> list[str]:
-        found = choose_instances(container, users, where, everything=everything, only_running=only_running)
-        return [one.title for one in found]
+        instances = choose_instances(container, users, where, everything=everything, only_running=only_running)
+        return [instance.title for instance in instances]
 
     assert chosen("cleo", "ada", "cleo") == ["cleo", "ada"]
     assert chosen(where="plan=light") == ["ada", "ben"]

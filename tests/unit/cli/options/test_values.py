@@ -57,8 +57,8 @@ def test_a_span_has_a_longest() -> None:
 
 
 def test_help_of_a_time_says_in_which_zone_it_is() -> None:
-    said = [line for page in command_reference.pages().values() for line in page.splitlines()]
-    times = [line for line in said if re.search(r"^\| `--.*(ISO 8601|a date|a moment)", line)]
+    pages = [line for page in command_reference.pages().values() for line in page.splitlines()]
+    times = [line for line in pages if re.search(r"^\| `--.*(ISO 8601|a date|a moment)", line)]
     assert len(times) >= 8
     assert [line for line in times if "UTC" not in line and "00Z" not in line] == []
 

@@ -14,15 +14,15 @@ from tests.support.fakes.terminal import Terminal
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses that were made; after three somebody presses Ctrl-C."""
-    made: list[float] = []
+    pauses: list[float] = []
 
     def pause(seconds: float) -> None:
-        made.append(seconds)
-        if len(made) == 3:
+        pauses.append(seconds)
+        if len(pauses) == 3:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(views, "pause_blocking", pause)
-    return made
+    return pauses
 
 
 def counting() -> Iterator[list[str]]:
@@ -37,11 +37,11 @@ def test_without_a_terminal_snapshots_follow_one_another(
 ) -> None:
     rounds = counting()
     views.watch(lambda: next(rounds), 7)
-    said = capsys.readouterr().out
-    assert [line for line in said.splitlines() if line.startswith("round")] == [
+    output = capsys.readouterr().out
+    assert [line for line in output.splitlines() if line.startswith("round")] == [
         f"round {number}\\x1b[2J" for number in (1, 2, 3)
     ]
-    assert said.count("UTC, every 7 s; Ctrl-C ends this") == 3
+    assert output.count("UTC, every 7 s; Ctrl-C ends this") == 3
     assert pauses == [7, 7, 7]
 
 
@@ -53,13 +53,13 @@ def test_a_terminal_is_drawn_over(pauses: list[float], monkeypatch: pytest.Monke
     monkeypatch.setenv("LINES", "5")
     rounds = counting()
     views.watch(lambda: [*next(rounds), "a" * 50, *["below"] * 50], 7)
-    said = terminal.getvalue()
-    assert "round 3\\x1b[2J" in said
-    assert "\x1b[2J" not in said
-    assert f"{'a' * 19}…" in said
-    assert "below" not in said, "only rows that fit are drawn"
-    assert "\x1b[1A" in said, "the cursor goes up to draw over what is there"
-    assert said.endswith("\x1b[?25h"), "and is visible again"
+    output = terminal.getvalue()
+    assert "round 3\\x1b[2J" in output
+    assert "\x1b[2J" not in output
+    assert f"{'a' * 19}…" in output
+    assert "below" not in output, "only rows that fit are drawn"
+    assert "\x1b[1A" in output, "the cursor goes up to draw over what is there"
+    assert output.endswith("\x1b[?25h"), "and is visible again"
     assert len(pauses) == 3
 
 
@@ -69,14 +69,14 @@ def test_what_fails_once_is_said_above_what_was_read_before(
     answers: Iterator[Sequence[str] | None] = iter([["as it was"], None, None])
 
     def lines() -> Sequence[str]:
-        found = next(answers)
-        if found is None:
+        answer = next(answers)
+        if answer is None:
             raise UnavailableError("no answer")
-        return found
+        return answer
 
     views.watch(lines, 7)
-    said = capsys.readouterr().out
-    assert said.count("read failed, the state from before is below: no answer\nas it was\n\n") == 2
+    output = capsys.readouterr().out
+    assert output.count("read failed, the state from before is below: no answer\nas it was\n\n") == 2
     assert len(pauses) == 3
 
 
@@ -150,10 +150,10 @@ def test_an_outage_is_said_once_and_changes_are_against_what_was_read_last(
     answers: Iterator[list[Row] | None] = iter([listed(("ada", "healthy", 1)), None, None])
 
     def rows() -> list[Row]:
-        found = next(answers)
-        if found is None:
+        answer = next(answers)
+        if answer is None:
             raise UnavailableError("no answer")
-        return found
+        return answer
 
     views.watch_list("instances", COLUMNS, rows, "none", every_s=7)
     printed = capsys.readouterr()

@@ -80,21 +80,23 @@ def test_whether_anybody_is_told_and_whether_it_is_over(
 
 def test_an_acknowledged_alert_says_who_works_on_it_why_and_until_when() -> None:
     alert = replace(FOUND, silenced_by=("s-1",))
-    made = Silence("s-1", "active", (), NOW, NOW + timedelta(hours=2), "root@vm\x1b[2J", "acknowledged: me\nhere")
-    one = replace(OPEN, alert=alert, acknowledged=made)
-    assert alert_shapes.alert(one, NOW)["acknowledged"] == {
+    silence = Silence("s-1", "active", (), NOW, NOW + timedelta(hours=2), "root@vm\x1b[2J", "acknowledged: me\nhere")
+    open_alert = replace(OPEN, alert=alert, acknowledged=silence)
+    assert alert_shapes.alert(open_alert, NOW)["acknowledged"] == {
         "by": "root@vm\x1b[2J",
         "reason": "me\nhere",
         "until": "2026-01-02T05:04:05+00:00",
     }
-    assert alert_shapes.alert(one, NOW)["state"] == "acknowledged"
-    assert view.alert_row(one, NOW)["state"] == ("acknowledged by root@vm\\x1b[2J: me here until 01-02 05:04 UTC")
+    assert alert_shapes.alert(open_alert, NOW)["state"] == "acknowledged"
+    assert view.alert_row(open_alert, NOW)["state"] == (
+        "acknowledged by root@vm\\x1b[2J: me here until 01-02 05:04 UTC"
+    )
 
 
 def test_a_silence_with_its_matchers() -> None:
     matchers = (Matcher("cell", "a|b", is_regex=True), Matcher("unit", "x", is_equal=False), Matcher("a", "b"))
-    made = Silence("s-1", "active", matchers, NOW, NOW + timedelta(hours=2), "ada@here", "acknowledged: at it")
-    assert alert_shapes.silence(made) == {
+    silence = Silence("s-1", "active", matchers, NOW, NOW + timedelta(hours=2), "ada@here", "acknowledged: at it")
+    assert alert_shapes.silence(silence) == {
         "id": "s-1",
         "state": "active",
         "acknowledges": True,
@@ -104,10 +106,10 @@ def test_a_silence_with_its_matchers() -> None:
         "who": "ada@here",
         "comment": "acknowledged: at it",
     }
-    assert view.silence_row(made, {})["what"] == "cell=~a|b, unit!=x, a=b"
-    own = replace(made, matchers=(Matcher("instance_id", "i-1"), Matcher("instance_id", "i-2")))
+    assert view.silence_row(silence, {})["what"] == "cell=~a|b, unit!=x, a=b"
+    own = replace(silence, matchers=(Matcher("instance_id", "i-1"), Matcher("instance_id", "i-2")))
     assert view.matched(own, {"i-1": "ada"}) == "user=ada, instance_id=i-2"
-    line = view.silence_line(made, "silenced", Hint(("alert", "silence", "--lift", "s-1")))
+    line = view.silence_line(silence, "silenced", Hint(("alert", "silence", "--lift", "s-1")))
     assert str(line) == "silenced until 2026-01-02 05:04 UTC: hermesops alert silence --lift s-1 ends that"
 
 

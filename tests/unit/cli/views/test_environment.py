@@ -33,11 +33,11 @@ def test_an_environment_shows_what_its_settings_change_and_no_secret(tmp_path: P
 
 def test_a_hint_of_a_check_is_below_it_and_makes_no_row_wider(capsys: pytest.CaptureFixture[str]) -> None:
     long = "the registry of staging does not answer: database is locked"
-    made = [
+    checks = [
         Check("python", Verdict.OK, "3.11.2"),
         Check("registry", Verdict.FAILED, long, Hint(("registry", "restore", "--latest"), "puts a copy back")),
     ]
-    assert environment_view.report_checks("doctor", made) == RefusedError.exit_code
+    assert environment_view.report_checks("doctor", checks) == RefusedError.exit_code
     assert capsys.readouterr().out.splitlines() == [
         "CHECK     VERDICT  SEEN",
         "python    ok       3.11.2",
@@ -59,12 +59,15 @@ def test_environments_are_folders_of_the_home_and_the_chosen_one(tmp_path: Path)
     (tmp_path / "staging/settings.toml").write_text('api_url = "https://a/api/v1"\nregistry.url = "postgresql:///x"\n')
     (tmp_path / "staging/settings.toml").chmod(0o600)
     (tmp_path / "broken/settings.toml").write_text("nonsense = 1\n")
-    seen = {one.name: one for one in list_environments(environment(tmp_path, "production"))}
-    assert list(seen) == ["broken", "production", "staging"]
-    assert seen["staging"] == EnvironmentState(
+    states_by_name = {
+        environment_state.name: environment_state
+        for environment_state in list_environments(environment(tmp_path, "production"))
+    }
+    assert list(states_by_name) == ["broken", "production", "staging"]
+    assert states_by_name["staging"] == EnvironmentState(
         "staging", tmp_path / "staging", False, "https://a/api/v1", "postgresql", ""
     )
-    assert "nonsense" in seen["broken"].problem
-    assert seen["production"].is_chosen
-    assert seen["production"].problem == "no api_url is set"
-    assert environment_view.environment(seen["broken"])["vendor"] is None
+    assert "nonsense" in states_by_name["broken"].problem
+    assert states_by_name["production"].is_chosen
+    assert states_by_name["production"].problem == "no api_url is set"
+    assert environment_view.environment(states_by_name["broken"])["vendor"] is None

@@ -21,7 +21,7 @@ def test_what_is_down_is_named_as_runbooks_look_for_it() -> None:
 def test_a_world_with_its_monitoring_alone_says_so_and_shows_its_services() -> None:
     shown = platform.show(None, host(NGINX, LOKI), connected=False)
     assert (shown["outputs"], shown["healthy"]) == (None, False)
-    assert [(one["service"], one["healthy"]) for one in shown["services"]] == [
+    assert [(service["service"], service["healthy"]) for service in shown["services"]] == [
         ("hermes-platform-nginx", True),
         ("hermes-platform-loki", False),
     ]

@@ -29,9 +29,9 @@ def test_a_release_in_a_list() -> None:
 
 
 def test_agents_that_run_none_of_the_listed_releases_are_counted_beside_them() -> None:
-    found = release.elsewhere({LOCK.id: ("ada",), "unknown": ("ben", "cleo"), "0.18.0-old": ("dora",)}, {LOCK.id})
-    assert found == {"agents_of_unknown_release": 2, "agents_of_other_releases": {"0.18.0-old": 1}}
-    assert release.elsewhere_lines(found) == [
+    elsewhere = release.elsewhere({LOCK.id: ("ada",), "unknown": ("ben", "cleo"), "0.18.0-old": ("dora",)}, {LOCK.id})
+    assert elsewhere == {"agents_of_unknown_release": 2, "agents_of_other_releases": {"0.18.0-old": 1}}
+    assert release.elsewhere_lines(elsewhere) == [
         "2 agents with an unknown release: hermesops instance list --where release=unknown",
         "1 agent with 0.18.0-old, which is not in the store",
     ]

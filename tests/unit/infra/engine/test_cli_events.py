@@ -96,14 +96,14 @@ def test_a_signal_in_what_a_command_printed_is_none_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "said"),
+    ("output", "message"),
     [
         ("\n code: 255\n stdout: \n stderr: ", "the CLI printed no message"),
         ("\n code: 255\n stdout: Updating\n stderr: error: no such file\n", "no such file"),
     ],
 )
-def test_the_last_words_of_a_failed_command_are_its_reason(output: str, said: str) -> None:
-    assert error_of(told(), "up", REF, output).message == f"up of stack dev failed: {said}"
+def test_the_last_words_of_a_failed_command_are_its_reason(output: str, message: str) -> None:
+    assert error_of(told(), "up", REF, output).message == f"up of stack dev failed: {message}"
 
 
 def test_what_a_program_raised_is_told_without_its_traceback() -> None:

@@ -84,10 +84,10 @@ async def update(vendor: ScriptedVendor, server_type: str, timeout_s: float = 2)
 
 
 async def test_a_new_machine_is_waited_for_and_what_it_waits_for_is_told_once() -> None:
-    told = Told()
+    record = Told()
     vendor = ScriptedVendor([NEW, NEW, replace(NEW, stage="cloud_init_running"), READY])
-    assert await machines(vendor).create(ORDER, timeout_s=2, report=told) == READY
-    assert told.lines == [
+    assert await machines(vendor).create(ORDER, timeout_s=2, report=record) == READY
+    assert record.lines == [
         f"{NAME} is machine id-1",
         f"waiting for {NAME} to be ready: provisioning server_creating",
         f"waiting for {NAME} to be ready: provisioning cloud_init_running",
@@ -292,8 +292,8 @@ async def test_a_timeout_of_the_program_counts_for_a_deletion() -> None:
 
 
 async def test_a_machine_is_found_by_its_name_alone() -> None:
-    def resource(found: ObservedMachine) -> Machines:
-        return machines(ScriptedVendor(found=found))
+    def resource(machine: ObservedMachine) -> Machines:
+        return machines(ScriptedVendor(found=machine))
 
     assert await resource(NEW).read("", NAME) == NEW
     assert await resource(NEW).read("", "other") is None

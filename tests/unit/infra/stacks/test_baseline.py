@@ -40,12 +40,12 @@ def test_rows_are_counted_by_kind_and_nothing_of_them_is_named() -> None:
     assert [canary for canary in CANARIES if canary in text] == []
     assert sorted(map(str, kinds_of(SPEC))) == ["1 x starter in hel1", "2 x starter in hel1, light"]
     (cell,) = of_text(text.encode(), "f", environment="production").cells
-    machines = [one for one in cell.resources if one.type == "justavps:index:Machine"]
-    assert [(one.inputs.get("image_id"), one.inputs.get("data_gb")) for one in machines] == [
+    machines = [resource for resource in cell.resources if resource.type == "justavps:index:Machine"]
+    assert [(resource.inputs.get("image_id"), resource.inputs.get("data_gb")) for resource in machines] == [
         ("image-1", "40"),
         (None, None),
     ]
-    assert all(one.protect for one in machines)
+    assert all(resource.protect for resource in machines)
 
 
 def test_what_a_program_marks_as_secret_is_withheld_wherever_it_goes() -> None:
@@ -57,20 +57,20 @@ def test_what_a_program_marks_as_secret_is_withheld_wherever_it_goes() -> None:
         secret = pulumi.Output.secret("canary-1")
         Thing("a", plain="seen", password=secret, nested={"list": [secret.apply(lambda known: f"x{known}")]})
 
-    (made,) = registered_by(program, StackRef("p", "s"), Answers())
-    assert made.inputs["plain"] == "seen"
-    assert made.inputs["password"] == WITHHELD
-    assert "canary-1" not in str(made)
+    (resource,) = registered_by(program, StackRef("p", "s"), Answers())
+    assert resource.inputs["plain"] == "seen"
+    assert resource.inputs["password"] == WITHHELD
+    assert "canary-1" not in str(resource)
 
 
 def test_it_is_read_as_it_was_written() -> None:
-    one = Registered("aws:s3/bucket:Bucket", "a", "", {"n": 1, "l": ["x", None]}, protect=True, retain=False)
-    written = Baseline("staging", datetime(2026, 11, 1, tzinfo=UTC), (one,), ())
+    resource = Registered("aws:s3/bucket:Bucket", "a", "", {"n": 1, "l": ["x", None]}, protect=True, retain=False)
+    written = Baseline("staging", datetime(2026, 11, 1, tzinfo=UTC), (resource,), ())
     assert of_text(to_text(written).encode(), "f", environment="staging") == written
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (b"", "f is no baseline"),
         (b"[]", "f is no baseline"),
@@ -79,10 +79,10 @@ def test_it_is_read_as_it_was_written() -> None:
         (b"\xff\xfe", "f is no baseline"),
     ],
 )
-def test_something_else_is_refused_with_its_place(text: bytes, said: str) -> None:
+def test_something_else_is_refused_with_its_place(text: bytes, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         of_text(text, "f", environment="production")
-    assert said in refused.value.message
+    assert message in refused.value.message
 
 
 def test_another_version_is_refused() -> None:

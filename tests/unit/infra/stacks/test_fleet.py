@@ -130,8 +130,8 @@ def test_a_cell_tells_id_slug_and_status_of_each_machine(registered: Registered)
 def test_an_empty_cell_is_a_cell(registered: Registered) -> pulumi.Output[None]:
     cell = Cell("c1", CellArgs(()))
 
-    def holds(seen: Sequence[object]) -> None:
-        assert seen[0] == {}
+    def holds(observations: Sequence[object]) -> None:
+        assert observations[0] == {}
         assert set(registered.asked) == {"c1"}
 
     return pulumi.Output.all(cell.machines, cell.urn).apply(holds)

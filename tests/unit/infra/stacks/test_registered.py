@@ -28,8 +28,8 @@ def test_what_is_made_changed_and_deleted() -> None:
 
 
 def test_lost_protection_is_a_change() -> None:
-    (found,) = differences([one("a", protect=True)], [one("a")], always)
-    assert found.properties == (PropertyChange("(protected)", "true", "false"),)
+    (difference,) = differences([one("a", protect=True)], [one("a")], always)
+    assert difference.properties == (PropertyChange("(protected)", "true", "false"),)
 
 
 def test_a_resource_of_another_parent_is_another_one() -> None:
@@ -41,13 +41,13 @@ def test_a_statement_more_in_a_policy_does_not_move_the_others() -> None:
     def policy(*names: str) -> str:
         return json.dumps({"Statement": [{"Sid": name, "Action": [f"s3:{name}"]} for name in names]})
 
-    (found,) = differences([one("a", policy=policy("B", "C"))], [one("a", policy=policy("A", "B", "C"))], always)
-    assert [change.path for change in found.properties] == [
+    (difference,) = differences([one("a", policy=policy("B", "C"))], [one("a", policy=policy("A", "B", "C"))], always)
+    assert [change.path for change in difference.properties] == [
         "policy.Statement[A].Action[0]",
         "policy.Statement[A].Sid",
     ]
 
 
 def test_text_that_only_looks_like_a_document_is_text() -> None:
-    (found,) = differences([one("a", text="{x")], [one("a", text="[y")], always)
-    assert found.properties == (PropertyChange("text", '"{x"', '"[y"'),)
+    (difference,) = differences([one("a", text="{x")], [one("a", text="[y")], always)
+    assert difference.properties == (PropertyChange("text", '"{x"', '"[y"'),)

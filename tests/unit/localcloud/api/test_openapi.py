@@ -43,16 +43,16 @@ def test_the_toolbox_is_described_as_the_daemon_has_it() -> None:
 
 def test_every_reference_leads_somewhere() -> None:
     text = json.dumps(document("http://127.0.0.1/api/v1"))
-    made = json.loads(text)
+    generated = json.loads(text)
     for name in re.findall(r'"#/components/schemas/(\w+)"', text):
-        assert name in made["components"]["schemas"]
+        assert name in generated["components"]["schemas"]
 
 
 @pytest.mark.parametrize("part", ["operationId", "summary"])
 def test_every_call_has_a_name_of_its_own(part: str) -> None:
-    made = document("http://127.0.0.1/api/v1")
-    assert isinstance(made["paths"], dict)
-    found = [operation[part] for path in made["paths"].values() for operation in path.values()]
-    assert all(found)
+    openapi = document("http://127.0.0.1/api/v1")
+    assert isinstance(openapi["paths"], dict)
+    paths = [operation[part] for path in openapi["paths"].values() for operation in path.values()]
+    assert all(paths)
     if part == "operationId":
-        assert len(set(found)) == len(found)
+        assert len(set(paths)) == len(paths)

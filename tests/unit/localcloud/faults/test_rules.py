@@ -15,9 +15,9 @@ from hermesops.localcloud.store.rows import FaultRow
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "world.db")
-    yield made
-    made.close()
+    store = Store(tmp_path / "world.db")
+    yield store
+    store.close()
 
 
 @pytest.fixture

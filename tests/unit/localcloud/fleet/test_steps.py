@@ -74,6 +74,6 @@ def test_a_machine_whose_disk_is_lost_is_never_made_anew() -> None:
 
 
 def test_a_deleted_machine_is_removed_whatever_it_does() -> None:
-    for made, power in itertools.product((True, False), MachinePower):
-        row = replace(ROW, wanted=Wanted.DELETED, made=made)
+    for is_made, power in itertools.product((True, False), MachinePower):
+        row = replace(ROW, wanted=Wanted.DELETED, made=is_made)
         assert next_step(row, power, answers=True) is Step.REMOVE

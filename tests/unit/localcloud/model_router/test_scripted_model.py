@@ -45,11 +45,11 @@ def test_sleep_stalls_for_so_long() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [("hello", "hello"), ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"), (None, "")],
 )
-def test_anything_else_is_echoed(content: object, said: str) -> None:
-    assert answer_to(user(content), TOOLS) == Answer(Say(f"YOU SAID: {said}"))
+def test_anything_else_is_echoed(content: object, message: str) -> None:
+    assert answer_to(user(content), TOOLS) == Answer(Say(f"YOU SAID: {message}"))
 
 
 def test_an_empty_conversation_gets_an_answer() -> None:
@@ -68,17 +68,17 @@ def chunks(content: Say | Call) -> list[Any]:
 
 def test_a_stream_says_what_the_whole_answer_says() -> None:
     whole: Any = scripted_model.whole("chatcmpl-0123456789ab", 1, "m", LONG, 400)
-    seen = chunks(LONG)
-    said = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in seen if chunk["choices"])
-    assert said == whole["choices"][0]["message"]["content"] == LONG.text
-    assert len(seen) > 5
-    assert seen[-1]["usage"] == whole["usage"]
+    answer_chunks = chunks(LONG)
+    text = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in answer_chunks if chunk["choices"])
+    assert text == whole["choices"][0]["message"]["content"] == LONG.text
+    assert len(answer_chunks) > 5
+    assert answer_chunks[-1]["usage"] == whole["usage"]
 
 
 @pytest.mark.parametrize(("content", "reason"), [(LONG, "stop"), (CALL, "tool_calls")])
 def test_the_reason_comes_last_and_once(content: Say | Call, reason: str) -> None:
     reasons = [chunk["choices"][0]["finish_reason"] for chunk in chunks(content) if chunk["choices"]]
-    assert [found for found in reasons if found] == [reason] == reasons[-1:]
+    assert [text for text in reasons if text] == [reason] == reasons[-1:]
 
 
 def test_a_tool_call_is_the_same_in_both_forms() -> None:

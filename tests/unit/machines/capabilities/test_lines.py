@@ -23,9 +23,9 @@ from tests.support.releases.signer_lines import lines_of
 
 @pytest.fixture
 def releases() -> Releases:
-    made = releases_in(MemoryStore())
-    made.replace_signers(lines_of("ada"), sign_again=False)
-    return made
+    releases = releases_in(MemoryStore())
+    releases.replace_signers(lines_of("ada"), sign_again=False)
+    return releases
 
 
 def built(releases: Releases, folder: Path, version: str, managed: Managed | None = None) -> Lock:

@@ -139,18 +139,18 @@ def test_other_hosts_and_events_are_passed_over() -> None:
 
 
 def test_tasks_are_told_as_they_start() -> None:
-    told: list[str] = []
-    fold = EventFold(("edge",), told.append)
+    reports: list[str] = []
+    fold = EventFold(("edge",), reports.append)
     fold.take(_event("playbook_on_task_start", task="write", role="hermes_base"))
     fold.take(_event("playbook_on_task_start", task="look"))
-    assert told == ["hermes_base : write", "look"]
+    assert reports == ["hermes_base : write", "look"]
 
 
 def test_the_check_of_a_roles_arguments_which_ansible_adds_is_not_told() -> None:
-    told: list[str] = []
-    fold = EventFold(("edge",), told.append)
+    reports: list[str] = []
+    fold = EventFold(("edge",), reports.append)
     task = "Validating arguments against arg spec 'main' - Configures the base system"
     for action in ("ansible.builtin.validate_argument_spec", "validate_argument_spec"):
         fold.take(_event("playbook_on_task_start", task=task, role="hermes_base", task_action=action))
     fold.take(_event("playbook_on_task_start", task="write", role="hermes_base", task_action="ansible.builtin.copy"))
-    assert told == ["hermes_base : write"]
+    assert reports == ["hermes_base : write"]

@@ -66,11 +66,11 @@ async def test_of_a_platforms_host_each_line_is_shown_and_the_hint_names_its_log
 
 
 def test_secrets_of_roles_and_passwords_in_addresses_are_hidden() -> None:
-    told = {
+    properties = {
         "hermes_platform_control_keys": {"registry.key": "first-secret\nsecond-secret\n", "short": "abc"},
         "hermes_platform_control_environment": "production",
     }
-    secrets = secret_lines(told, assets.folder("roles"))
+    secrets = secret_lines(properties, assets.folder("roles"))
     assert secrets == {"first-secret", "second-secret"}
     line = "production: no first-secret second-secret abc at postgresql://user:pa:ss@host/db"
     assert without(line, secrets) == "production: no *** *** abc at postgresql://user:***@host/db"

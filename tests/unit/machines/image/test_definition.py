@@ -173,7 +173,7 @@ def _roles_in(playbook: str) -> list[str]:
     [play] = yaml.safe_load((assets.folder("ansible") / "playbooks" / playbook).read_text())
     ways = ("ansible.builtin.import_role", "ansible.builtin.include_role")
     in_tasks = (task[way]["name"] for task in play.get("tasks", ()) for way in ways if way in task)
-    return list(dict.fromkeys([*(one["role"] for one in play.get("roles", ())), *in_tasks]))
+    return list(dict.fromkeys([*(role["role"] for role in play.get("roles", ())), *in_tasks]))
 
 
 @pytest.mark.parametrize("name", ["hermes-base", PLATFORM_IMAGE])

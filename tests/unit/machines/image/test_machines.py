@@ -44,11 +44,11 @@ class DeafWorld(World):
 
 
 async def test_a_machine_that_is_late_is_waited_for_and_told_of() -> None:
-    world, said = SlowWorld(), list[str]()
-    async with borrowed(world, world.channel_to, ORDER, report=said.append) as machine_id:
+    world, reports = SlowWorld(), list[str]()
+    async with borrowed(world, world.channel_to, ORDER, report=reports.append) as machine_id:
         assert machine_id in world.machines
     assert world.machines == {}
-    assert [part for line in said for part in ("not listed yet", "booting") if part in line] == [
+    assert [part for line in reports for part in ("not listed yet", "booting") if part in line] == [
         "not listed yet",
         "booting",
     ]
@@ -78,6 +78,6 @@ async def test_a_lost_answer_to_a_delete_is_asked_again() -> None:
 
 async def test_a_survey_names_base_and_packages_but_a_base_has_no_identity() -> None:
     world = World()
-    seen = await survey(world.channel_to(MachineId("m")))
-    assert (seen.machine_id, seen.debian["nftables"]) == ("m", "1.0.6")
-    assert seen.base() == {"distribution": "debian", "version": "12", "architecture": "x86_64", "python": "3.11"}
+    surveyed = await survey(world.channel_to(MachineId("m")))
+    assert (surveyed.machine_id, surveyed.debian["nftables"]) == ("m", "1.0.6")
+    assert surveyed.base() == {"distribution": "debian", "version": "12", "architecture": "x86_64", "python": "3.11"}

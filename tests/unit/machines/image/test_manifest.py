@@ -32,9 +32,9 @@ def test_a_manifest_is_found_by_what_it_was_made_from(tmp_path: Path) -> None:
 def test_a_later_manifest_of_the_same_inputs_replaces_the_first(tmp_path: Path) -> None:
     write(MANIFEST, tmp_path)
     write(replace(MANIFEST, image_id=ImageId("i-2")), tmp_path)
-    found = find(tmp_path, "hermes-base", "d" * 64)
-    assert found is not None
-    assert found.image_id == "i-2"
+    manifest = find(tmp_path, "hermes-base", "d" * 64)
+    assert manifest is not None
+    assert manifest.image_id == "i-2"
     assert len(list(tmp_path.iterdir())) == 1
 
 

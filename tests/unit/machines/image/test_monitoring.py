@@ -21,16 +21,16 @@ def built(tmp_path: Path) -> Path:
 
 
 def test_without_a_loki_machines_only_send_and_that_is_said(tmp_path: Path) -> None:
-    found = machine_monitoring("auto", "", tmp_path / "loki")
-    assert (found.profile, found.variables["hermes_monitoring_loki_sources"]) == ("lean", [])
-    assert "not stored" in found.note
+    monitoring = machine_monitoring("auto", "", tmp_path / "loki")
+    assert (monitoring.profile, monitoring.variables["hermes_monitoring_loki_sources"]) == ("lean", [])
+    assert "not stored" in monitoring.note
 
 
 def test_a_loki_that_was_built_here_is_used(built: Path) -> None:
-    found = machine_monitoring("auto", "", built)
+    monitoring = machine_monitoring("auto", "", built)
     digest = hashlib.sha256(b"program").hexdigest()
-    assert found.variables["hermes_monitoring_loki_sources"] == [{"path": str(built), "sha256": digest}]
-    assert (found.profile, found.note) == ("full", "")
+    assert monitoring.variables["hermes_monitoring_loki_sources"] == [{"path": str(built), "sha256": digest}]
+    assert (monitoring.profile, monitoring.note) == ("full", "")
 
 
 def test_an_image_is_the_same_wherever_its_loki_lies(built: Path, tmp_path: Path) -> None:
@@ -43,10 +43,10 @@ def test_an_image_is_the_same_wherever_its_loki_lies(built: Path, tmp_path: Path
 
 def test_sources_of_the_settings_come_first_and_in_their_order(built: Path) -> None:
     second = _PINNED.replace("mirror", "second")
-    found = machine_monitoring("auto", f"{_PINNED}, {second}", built)
-    urls = [one["url"] for one in found.loki]
+    monitoring = machine_monitoring("auto", f"{_PINNED}, {second}", built)
+    urls = [binary["url"] for binary in monitoring.loki]
     assert urls == ["https://mirror.example/loki", "https://second.example/loki"]
-    assert {one["sha256"] for one in found.loki} == {_DIGEST}
+    assert {binary["sha256"] for binary in monitoring.loki} == {_DIGEST}
 
 
 def test_lean_takes_no_loki(built: Path) -> None:

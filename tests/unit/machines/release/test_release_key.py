@@ -15,21 +15,21 @@ def key(home: Path, name: str = "staging", secret: str | None = None, **variable
     given = {"HOME": str(home), "HERMESOPS_HOME": str(home)}
     if name != "local":
         given["HERMESOPS_API_URL"] = "https://api.example.org/api/v1"
-    given |= {f"HERMESOPS_{one}": value for one, value in variables.items()}
+    given |= {f"HERMESOPS_{text}": value for text, value in variables.items()}
     secrets: Any = part(find=lambda _: secret, lend=lambda _needed, text: home / f"lent-{text.strip()}")
     return ReleaseKey(Environment.load(name, given), secrets)
 
 
 def test_a_key_that_is_set_is_taken_before_a_secret(tmp_path: Path) -> None:
-    found = key(tmp_path, secret="s", RELEASE_KEY_FILE=str(tmp_path / "mine")).find()
-    assert found is not None
-    assert found.key == tmp_path / "mine"
+    signers = key(tmp_path, secret="s", RELEASE_KEY_FILE=str(tmp_path / "mine")).find()
+    assert signers is not None
+    assert signers.key == tmp_path / "mine"
 
 
 def test_a_secret_is_lent_as_a_file(tmp_path: Path) -> None:
-    found = key(tmp_path, secret="s").find()
-    assert found is not None
-    assert found.key == tmp_path / "lent-s"
+    signers = key(tmp_path, secret="s").find()
+    assert signers is not None
+    assert signers.key == tmp_path / "lent-s"
 
 
 def test_the_local_environment_makes_its_key_later_and_others_refuse(tmp_path: Path) -> None:

@@ -181,8 +181,10 @@ def test_keys_are_changed_in_two_steps_and_what_was_signed_goes_on(store: Memory
     assert releases_in(store, "bob").replace_signers(lines_of("bob"), sign_again=True) == ()
     releases = releases_in(store, "bob")
     assert len(ids(releases)) == 3
-    told = [names_in(one.lines) for one in releases.handout(LOCK.id, "3.11").read_signers()]
-    assert told == [["ada"], ["ada", "bob"], ["bob"]]
+    read_signers = [
+        names_in(allowed_signers.lines) for allowed_signers in releases.handout(LOCK.id, "3.11").read_signers()
+    ]
+    assert read_signers == [["ada"], ["ada", "bob"], ["bob"]]
 
 
 def test_what_a_former_signer_vouched_for_counts_no_more(store: MemoryStore) -> None:
@@ -293,13 +295,13 @@ def test_revocations_that_were_put_back_are_refused_and_the_next_count_on(store:
         store.held["revocations.json"] = older
     else:
         del store.held["revocations.json"]
-    told = 1 if harm == "older" else 0
+    count = 1 if harm == "older" else 0
     for use in (
         lambda: releases.handout(LOCK.id, "3.11"),
         releases.revocations,
         lambda: releases.refuse_revoked(OTHER),
     ):
-        with pytest.raises(StaleStoreError, match=f"are number {told}, and this computer knows number 2") as refused:
+        with pytest.raises(StaleStoreError, match=f"are number {count}, and this computer knows number 2") as refused:
             use()
         assert str(refused.value.hint) == "hermesops release signers restore --reason WHY"
     assert releases.revoke(LOCK.id, "too").number == 3

@@ -26,8 +26,8 @@ def silent_machine() -> PromisingMachine:
 async def next_commands(machine: PromisingMachine) -> dict[str, str]:
     """The hint of each check and finding that failed."""
     channel: Any = machine
-    found = await verify(channel, EXPECTED)
-    return {one.name: str(one.hint) for one in found.for_user("ada") if one.verdict is not Verdict.OK}
+    commands = await verify(channel, EXPECTED)
+    return {check.name: str(check.hint) for check in commands.for_user("ada") if check.verdict is not Verdict.OK}
 
 
 async def test_a_file_with_keys_that_is_gone_is_one_cause_with_one_command() -> None:
@@ -36,26 +36,26 @@ async def test_a_file_with_keys_that_is_gone_is_one_cause_with_one_command() -> 
     machine.answers[MODES] = (code, "\n".join(line for line in listed.splitlines() if "/etc/hermes/.env" not in line))
     machine.observe["key_digest"] = ""
     machine.observe["model"]["has_key"] = False
-    found = await next_commands(machine)
-    assert found.pop("secrets").startswith("hermesops provision ada")
-    assert {"gateway-service", "api", "key", "ready", "model", "chat", "diagnosis:api-key-mismatch"} <= set(found)
-    assert set(found.values()) == {"caused by secrets: run its command first"}
+    commands = await next_commands(machine)
+    assert commands.pop("secrets").startswith("hermesops provision ada")
+    assert {"gateway-service", "api", "key", "ready", "model", "chat", "diagnosis:api-key-mismatch"} <= set(commands)
+    assert set(commands.values()) == {"caused by secrets: run its command first"}
 
 
 async def test_what_a_gateway_that_ended_does_not_answer_follows_from_its_end() -> None:
     machine = silent_machine()
     machine.observe["model"]["router_status"] = 401
-    found = await next_commands(machine)
-    [cause] = [name for name in found if name.startswith("diagnosis:gateway-")]
-    assert "instance logs ada" in found[cause]
+    commands = await next_commands(machine)
+    [cause] = [name for name in commands if name.startswith("diagnosis:gateway-")]
+    assert "instance logs ada" in commands[cause]
     for name in ("gateway-service", "api", "key", "ready", "chat"):
-        assert found[name] == f"caused by {cause}: run its command first"
-    assert "provision ada" in found["model"], "a token that is refused has nothing to do with it"
+        assert commands[name] == f"caused by {cause}: run its command first"
+    assert "provision ada" in commands["model"], "a token that is refused has nothing to do with it"
 
 
 async def test_a_failure_of_its_own_keeps_its_command() -> None:
     machine = PromisingMachine()
     machine.answers[MODES] = (0, machine.answers[MODES][1].replace("750", "755", 1))
     machine.observe["detailed"]["status"] = 401
-    found = await next_commands(machine)
-    assert not [hint for hint in found.values() if "caused by" in hint]
+    commands = await next_commands(machine)
+    assert not [hint for hint in commands.values() if "caused by" in hint]

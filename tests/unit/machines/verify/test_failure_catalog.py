@@ -38,7 +38,7 @@ def test_a_healthy_machine_has_no_known_failure() -> None:
 
 
 @each_case(
-    "seen",
+    "observed",
     [
         unit("failed", "failed", started=5, ready=0),
         unit("activating", "auto-restart", started=50, ready=0, restarts=3),
@@ -48,12 +48,12 @@ def test_a_healthy_machine_has_no_known_failure() -> None:
     ],
     ids=["failed at once", "restarting", "trying again", "died, then fails at each start", "started anew and failed"],
 )
-def test_a_gateway_that_never_became_healthy_failed_its_probe_at_boot(seen: dict[str, str]) -> None:
-    assert named(unit=seen, **SILENT) == [Failure.BOOT_PROBE]
+def test_a_gateway_that_never_became_healthy_failed_its_probe_at_boot(observed: dict[str, str]) -> None:
+    assert named(unit=observed, **SILENT) == [Failure.BOOT_PROBE]
 
 
 @pytest.mark.parametrize(
-    "seen",
+    "observed",
     [
         unit("failed", "failed", started=7, ready=10),
         unit("activating", "auto-restart", started=7, ready=10, restarts=1),
@@ -62,8 +62,8 @@ def test_a_gateway_that_never_became_healthy_failed_its_probe_at_boot(seen: dict
     ],
     ids=["failed", "waiting for its restart", "stopped", "hanging"],
 )
-def test_a_gateway_that_was_ready_and_is_silent_is_gone_after_boot(seen: dict[str, str]) -> None:
-    assert named(unit=seen, **SILENT) == [Failure.GONE_AFTER_BOOT]
+def test_a_gateway_that_was_ready_and_is_silent_is_gone_after_boot(observed: dict[str, str]) -> None:
+    assert named(unit=observed, **SILENT) == [Failure.GONE_AFTER_BOOT]
 
 
 def test_a_first_start_is_given_time() -> None:
@@ -115,7 +115,9 @@ def test_a_machine_that_is_nobodys_has_no_failure() -> None:
 
 
 def test_every_finding_says_what_to_do() -> None:
-    seen = Observations.parse({**HEALTHY_OBSERVATION, "model": {**HEALTHY_OBSERVATION["model"], "has_key": False}})
-    (finding,) = diagnose(seen, EXPECTED)
+    observations = Observations.parse(
+        {**HEALTHY_OBSERVATION, "model": {**HEALTHY_OBSERVATION["model"], "has_key": False}}
+    )
+    (finding,) = diagnose(observations, EXPECTED)
     assert "hermesops" in str(finding.hint)
     assert "TOKEN" in finding.seen

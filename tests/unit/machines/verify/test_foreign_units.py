@@ -84,10 +84,10 @@ def test_a_healthy_machine_has_none(machine: Path) -> None:
 
 def test_foreign_ones_come_with_their_command(machine: Path) -> None:
     put(machine, "run-u9.service", "run-u9.timer", "hermes-gatekeeper.service", "watch@.service", "a b;rm.service")
-    found = listed(machine)
-    names = re.findall(r"^Id=(.*)$", found, re.MULTILINE)
+    output = listed(machine)
+    names = re.findall(r"^Id=(.*)$", output, re.MULTILINE)
     assert names == ["run-u9.service", "run-u9.timer", "hermes-gatekeeper.service", "watch@*.service"]
-    assert "\ncommand run-u9.service { path=/x ; argv[]=/x of run-u9.service ; ignore_errors=no }" in found
+    assert "\ncommand run-u9.service { path=/x ; argv[]=/x of run-u9.service ; ignore_errors=no }" in output
 
 
 def test_of_very_many_not_all_are_asked_about(machine: Path) -> None:

@@ -33,9 +33,9 @@ def authority(tmp_path: Path) -> Authority:
 @pytest.fixture
 def router(authority: Authority, tmp_path: Path) -> Iterator[str]:
     """URL of one whose certificate the environment's authority has signed."""
-    made = server_pair(authority, ["127.0.0.1"])
+    owned_certificate = server_pair(authority, ["127.0.0.1"])
     pair = tmp_path / "pair.pem"
-    pair.write_text(made.pem + made.key)
+    pair.write_text(owned_certificate.pem + owned_certificate.key)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(pair)
     with ThreadingHTTPServer(("127.0.0.1", 0), _Router) as server:
@@ -57,12 +57,12 @@ def test_a_router_of_the_environments_authority_is_trusted_by_the_agents_file(
 ) -> None:
     trusted = tmp_path / "authorities.crt"
     trusted.write_text(authority.certificate)
-    seen = _asked(router, str(trusted), monkeypatch)
-    assert (seen["router_status"], seen["offered"]) == (200, ["gpt-4o"])
+    observation = _asked(router, str(trusted), monkeypatch)
+    assert (observation["router_status"], observation["offered"]) == (200, ["gpt-4o"])
 
 
 @pytest.mark.parametrize("trusted", ["", "nowhere.crt"])
 def test_without_that_file_it_is_not(router: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = _asked(router, trusted, monkeypatch)
-    assert seen["router_status"] == 0
-    assert "CERTIFICATE_VERIFY_FAILED" in str(seen["reason"])
+    observation = _asked(router, trusted, monkeypatch)
+    assert observation["router_status"] == 0
+    assert "CERTIFICATE_VERIFY_FAILED" in str(observation["reason"])

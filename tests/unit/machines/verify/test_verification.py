@@ -34,11 +34,11 @@ def failed(verification: Verification) -> list[str]:
 
 async def test_a_healthy_machine_keeps_every_promise_in_one_round_trip() -> None:
     machine = PromisingMachine()
-    found = await verify(as_channel(machine), EXPECTED)
-    assert failed(found) == []
-    assert found.is_ok
-    assert [check.name for check in found.checks] == [promise.name for promise in PROMISES]
-    assert (found.round_trips, len(machine.runs)) == (1, 1)
+    verification = await verify(as_channel(machine), EXPECTED)
+    assert failed(verification) == []
+    assert verification.is_ok
+    assert [check.name for check in verification.checks] == [promise.name for promise in PROMISES]
+    assert (verification.round_trips, len(machine.runs)) == (1, 1)
 
 
 def test_a_known_failure_is_enough_to_be_not_ok() -> None:
@@ -216,18 +216,18 @@ WARNINGS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "break_it", "seen"), WARNINGS)
+@pytest.mark.parametrize(("name", "break_it", "expected"), WARNINGS)
 async def test_what_somebody_should_look_at_is_a_warning_and_breaks_no_promise(
-    name: str, break_it: Callable[[PromisingMachine], None], seen: str
+    name: str, break_it: Callable[[PromisingMachine], None], expected: str
 ) -> None:
     machine = PromisingMachine()
     break_it(machine)
-    found = await verify(as_channel(machine), EXPECTED)
-    (warned,) = (check for check in found.checks if check.verdict is not Verdict.OK)
+    verification = await verify(as_channel(machine), EXPECTED)
+    (warned,) = (check for check in verification.checks if check.verdict is not Verdict.OK)
     assert (warned.name, warned.verdict) == (name, Verdict.WARNING)
-    assert seen in warned.seen
+    assert expected in warned.seen
     assert str(warned.hint)
-    assert found.is_ok
+    assert verification.is_ok
 
 
 async def test_a_long_list_of_foreign_units_and_a_long_command_are_cut() -> None:
@@ -262,18 +262,18 @@ async def test_a_missing_drop_in_is_named_with_what_puts_it_back() -> None:
 async def test_a_broken_promise_is_named(name: str, break_it: Callable[[PromisingMachine], None]) -> None:
     machine = PromisingMachine()
     break_it(machine)
-    found = await verify(as_channel(machine), EXPECTED)
-    (broken,) = (check for check in found.checks if check.name == name)
+    verification = await verify(as_channel(machine), EXPECTED)
+    (broken,) = (check for check in verification.checks if check.name == name)
     assert broken.verdict is Verdict.FAILED
     assert str(broken.hint)
-    assert not found.is_ok
+    assert not verification.is_ok
 
 
 async def test_what_an_agent_says_of_itself_stands_in_marks() -> None:
     machine = PromisingMachine()
     observe("detailed.verdict", "ok hermes-node: all is well")(machine)
-    found = await verify(as_channel(machine), EXPECTED)
-    (ready,) = (check for check in found.checks if check.name == "ready")
+    verification = await verify(as_channel(machine), EXPECTED)
+    (ready,) = (check for check in verification.checks if check.name == "ready")
     assert ready.seen.startswith("“ok hermes-node: all is well")
     assert ready.seen.endswith("”")
 
@@ -300,20 +300,20 @@ async def test_a_release_whose_unit_tells_systemd_nothing_is_not_watched_and_not
 async def test_what_could_not_be_looked_at_is_unknown_not_broken() -> None:
     machine = PromisingMachine()
     machine.answers = {beginning: answer for beginning, answer in HEALTHY.items() if beginning != "ss "}
-    found = await verify(as_channel(machine), EXPECTED)
-    of = {check.name: check.verdict for check in found.checks}
+    verification = await verify(as_channel(machine), EXPECTED)
+    of = {check.name: check.verdict for check in verification.checks}
     assert (of["ports"], of["egress"]) == (Verdict.UNKNOWN, Verdict.UNKNOWN)
-    assert failed(found) == ["egress", "ports"]
+    assert failed(verification) == ["egress", "ports"]
 
 
 async def test_a_command_that_does_not_end_is_unknown() -> None:
     machine = PromisingMachine()
     machine.too_slow = {"find -H"}
-    found = await verify(as_channel(machine), EXPECTED)
-    assert failed(found) == ["programs"]
-    (programs,) = (check for check in found.checks if check.name == "programs")
+    verification = await verify(as_channel(machine), EXPECTED)
+    assert failed(verification) == ["programs"]
+    (programs,) = (check for check in verification.checks if check.name == "programs")
     assert programs.verdict is Verdict.UNKNOWN
-    assert found.round_trips == 1
+    assert verification.round_trips == 1
 
 
 class Unreachable(PromisingMachine):
@@ -337,11 +337,11 @@ class WithoutPython(PromisingMachine):
 @pytest.mark.parametrize("kind", [Unreachable, Refused, WithoutPython])
 async def test_a_machine_that_does_not_answer_is_unknown_and_told_once(kind: type[PromisingMachine]) -> None:
     machine = kind()
-    found = await verify(as_channel(machine), EXPECTED)
-    [check] = found.checks
+    verification = await verify(as_channel(machine), EXPECTED)
+    [check] = verification.checks
     assert check.verdict is Verdict.UNKNOWN
     assert "hermesops runbook show break-glass" in str(check.hint), "what to do, where a cut toolbox is the cause"
-    assert (found.findings, found.is_ok, len(machine.runs)) == ((), False, 1)
+    assert (verification.findings, verification.is_ok, len(machine.runs)) == ((), False, 1)
 
 
 class Hanging(Unreachable):
@@ -358,8 +358,8 @@ async def test_a_machine_that_does_not_answer_is_given_up_before_its_checks_are(
 ) -> None:
     monkeypatch.setattr(verification, "_QUICK_S", 0.2)
     async with asyncio.timeout(10):
-        found = await verify(as_channel(Hanging()), EXPECTED)
-    assert [check.verdict for check in found.checks] == [Verdict.UNKNOWN]
+        verified = await verify(as_channel(Hanging()), EXPECTED)
+    assert [check.verdict for check in verified.checks] == [Verdict.UNKNOWN]
 
 
 class Slow(PromisingMachine):
@@ -388,10 +388,10 @@ async def test_an_unforeseen_command_costs_a_round_trip_and_no_verdict() -> None
     machine = PromisingMachine()
     machine.answers["find /opt"] = machine.answers["stat /opt"] = (0, "something")
     machine.answers["find -H"] = machine.answers.pop("find -H")
-    found = await verify(as_channel(machine), EXPECTED, promises)
-    assert found.round_trips == 2
-    assert failed(found) == ["suspicion"]
-    assert found.checks == (await verify_one_by_one(as_channel(machine), EXPECTED, promises)).checks
+    verification = await verify(as_channel(machine), EXPECTED, promises)
+    assert verification.round_trips == 2
+    assert failed(verification) == ["suspicion"]
+    assert verification.checks == (await verify_one_by_one(as_channel(machine), EXPECTED, promises)).checks
 
 
 async def test_testinfras_own_modules_work_over_the_channel() -> None:
@@ -409,8 +409,8 @@ async def test_testinfras_own_modules_work_over_the_channel() -> None:
         "systemctl is-enabled": (0, "enabled\n"),
         "systemctl is-active": (0, "active\n"),
     }
-    found = await verify(as_channel(machine), EXPECTED, (Promise("unit", "it runs", observe, Hint("start it")),))
-    assert (failed(found), found.round_trips) == ([], 1)
+    verification = await verify(as_channel(machine), EXPECTED, (Promise("unit", "it runs", observe, Hint("start it")),))
+    assert (failed(verification), verification.round_trips) == ([], 1)
 
 
 ANSWERS = st.sampled_from(
@@ -454,8 +454,8 @@ async def test_in_one_batch_the_verdicts_are_those_of_testinfra_one_by_one(
 async def test_findings_come_first_and_name_the_user() -> None:
     machine = PromisingMachine()
     machine.observe["detailed"]["status"] = 401
-    found = await verify(as_channel(machine), EXPECTED)
-    first, *rest = found.for_user("ada")
+    verification = await verify(as_channel(machine), EXPECTED)
+    first, *rest = verification.for_user("ada")
     assert first.name == f"diagnosis:{Failure.KEY_MISMATCH}"
     assert str(first.hint) == "hermesops instance restart ada"
     assert not any("USER" in str(check.hint).split() for check in rest)

@@ -38,10 +38,10 @@ def document() -> dict[str, Any]:
     }
 
 
-def read(said: dict[str, Any]) -> Dashboard:
-    found = dashboards.read(json.dumps(said, indent=1), "x.json")
-    assert isinstance(found, Dashboard), found
-    return found
+def read(dashboard: dict[str, Any]) -> Dashboard:
+    output = dashboards.read(json.dumps(dashboard, indent=1), "x.json")
+    assert isinstance(output, Dashboard), output
+    return output
 
 
 def test_its_panels_and_queries() -> None:
@@ -70,23 +70,23 @@ def test_variables_are_filled_in() -> None:
 @each_case(
     ("change", "what"),
     [
-        (lambda said: said["panels"].clear(), "has no panels"),
-        (lambda said: said["panels"][1].update(title="Heartbeat"), "another panel is named Heartbeat"),
-        (lambda said: said["panels"][1].update(type="gauge3d"), "gauge3d is none of bargauge, stat"),
-        (lambda said: said["panels"][1].update(targets=[]), "panel Turns asks for nothing"),
-        (lambda said: said["panels"][1]["targets"][0].update(expr=" "), "a query is empty"),
-        (lambda said: said["templating"]["list"].clear(), "the dashboard has no variable instance"),
+        (lambda dashboard: dashboard["panels"].clear(), "has no panels"),
+        (lambda dashboard: dashboard["panels"][1].update(title="Heartbeat"), "another panel is named Heartbeat"),
+        (lambda dashboard: dashboard["panels"][1].update(type="gauge3d"), "gauge3d is none of bargauge, stat"),
+        (lambda dashboard: dashboard["panels"][1].update(targets=[]), "panel Turns asks for nothing"),
+        (lambda dashboard: dashboard["panels"][1]["targets"][0].update(expr=" "), "a query is empty"),
+        (lambda dashboard: dashboard["templating"]["list"].clear(), "the dashboard has no variable instance"),
         (
-            lambda said: said["panels"][1]["targets"][1].update(expr="hermesops:turn:ratio"),
+            lambda dashboard: dashboard["panels"][1]["targets"][1].update(expr="hermesops:turn:ratio"),
             "no rule records hermesops:turn",
         ),
     ],
 )
 def test_what_is_wrong_is_told(change: Any, what: str) -> None:  # noqa: ANN401 - a lambda over JSON
-    said = document()
-    change(said)
-    found = dashboards.problems(read(said), {"hermesops:turns:ratio"})
-    assert any(what in str(one) for one in found), found
+    dashboard = document()
+    change(dashboard)
+    problems = dashboards.problems(read(dashboard), {"hermesops:turns:ratio"})
+    assert any(what in str(problem) for problem in problems), problems
 
 
 @each_case("text", ["", "{", "[]", "{}", "1", '{"uid": 1, "title": 1, "panels": [{}]}', "[" * 5000])
@@ -95,5 +95,5 @@ def test_what_is_no_dashboard_is_told(text: str) -> None:
 
 
 def test_broken_json_is_told_with_its_line() -> None:
-    found = dashboards.read('{\n "uid": "x",\n "title" "y"\n}', "x.json")
-    assert str(found).startswith("x.json:3: not JSON")
+    output = dashboards.read('{\n "uid": "x",\n "title" "y"\n}', "x.json")
+    assert str(output).startswith("x.json:3: not JSON")

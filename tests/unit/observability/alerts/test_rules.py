@@ -59,14 +59,16 @@ def test_its_alerts_are_found() -> None:
 )
 def test_what_is_wrong_is_told_with_its_line(before: str, after: str, line: int, what: str) -> None:
     assert before in GOOD
-    found = problems(GOOD.replace(before, after, 1), "a.yml", {"machine-gone"}, {"hermesops:silence_timeout:seconds"})
-    assert any(one.line == line and what in one.message for one in found), found
-    assert str(found[0]).startswith("a.yml:")
+    rule_problems = problems(
+        GOOD.replace(before, after, 1), "a.yml", {"machine-gone"}, {"hermesops:silence_timeout:seconds"}
+    )
+    assert any(problem.line == line and what in problem.message for problem in rule_problems), rule_problems
+    assert str(rule_problems[0]).startswith("a.yml:")
 
 
 def test_an_alert_that_is_there_twice_is_told_with_both_lines() -> None:
-    (found,) = problems(GOOD + GOOD.split("    rules:\n")[1], "a.yml")
-    assert (found.line, found.message) == (18, "Silent instance page is there twice: line 8 as well")
+    (problem,) = problems(GOOD + GOOD.split("    rules:\n")[1], "a.yml")
+    assert (problem.line, problem.message) == (18, "Silent instance page is there twice: line 8 as well")
 
 
 @each_case("text", ["", "- a", "groups: 1", "groups: [1]", "groups: [{rules: [1]}]", "a: &a [*a]", "\0"])

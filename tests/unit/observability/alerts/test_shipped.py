@@ -17,12 +17,14 @@ TEMPLATE = (assets.folder("roles") / "hermes_platform_monitoring/templates/alert
 
 def test_nothing_is_wrong_with_any_file_and_every_runbook_is_there() -> None:
     known = {name for path in promtool.files() for name in rules.records(path.read_text())}
-    found = [one for path in promtool.files() for one in rules.problems(path.read_text(), str(path), RUNBOOKS, known)]
-    assert not found, "\n".join(map(str, found))
+    problems = [
+        problem for path in promtool.files() for problem in rules.problems(path.read_text(), str(path), RUNBOOKS, known)
+    ]
+    assert not problems, "\n".join(map(str, problems))
 
 
 def test_no_alert_is_in_two_files() -> None:
-    keys = [(one.name, one.labels["scope"], one.severity) for one in ALERTS]
+    keys = [(alert_rule.name, alert_rule.labels["scope"], alert_rule.severity) for alert_rule in ALERTS]
     assert len(keys) == len(set(keys))
 
 
@@ -39,12 +41,12 @@ def test_what_inhibits_and_is_inhibited_is_an_alert() -> None:
         if matcher.startswith("alertname")
         for pattern in matcher.split('"')[1].split("|")
     }
-    assert [one for one in patterns if not any(re.fullmatch(one, alert.name) for alert in ALERTS)] == []
+    assert [pattern for pattern in patterns if not any(re.fullmatch(pattern, alert.name) for alert in ALERTS)] == []
 
 
 def test_a_route_without_a_receiver_is_told_with_its_line() -> None:
     text = "route:\n  receiver: a\n  routes:\n    - receiver: b\nreceivers:\n  - name: a\n  - name: c\n"
-    assert [str(one) for one in routing.problems(text, "a.yml")] == [
+    assert [str(problem) for problem in routing.problems(text, "a.yml")] == [
         "a.yml:4: no receiver is named b",
         "a.yml:7: no route leads to receiver c",
     ]

@@ -68,12 +68,12 @@ def test_ctrl_c_while_the_command_starts_leaves_none_behind(
 ) -> None:
     shown, begun, start = child("time.sleep(60)"), [], subprocess.Popen.__init__
 
-    def interrupted(made: subprocess.Popen[bytes], *words: Any, **options: Any) -> None:  # noqa: ANN401 - as given
-        start(made, *words, **options)
-        begun.append(made)
+    def interrupted(process: subprocess.Popen[bytes], *words: Any, **options: Any) -> None:  # noqa: ANN401 - as given
+        start(process, *words, **options)
+        begun.append(process)
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(subprocess.Popen, "__init__", interrupted)
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(run_command([], environment="local", variables={}, show=shown.append))
-    assert [made.returncode for made in begun] == [-signal.SIGKILL]
+    assert [process.returncode for process in begun] == [-signal.SIGKILL]

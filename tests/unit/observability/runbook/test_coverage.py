@@ -21,19 +21,19 @@ RULES = sorted((TOP / "roles/hermes_platform_monitoring/files/rules").glob("*.y*
 
 def alerts_of_rules() -> dict[str, str]:
     """The runbook of each alert, as its rule names it."""
-    found = {}
+    problems = {}
     for file in RULES:
         rules = re.split(r"^\s*- alert:\s*", file.read_text(), flags=re.MULTILINE)[1:]
         for rule in rules:
             name = rule.partition("\n")[0].strip()
             url = re.search(r"runbook_url:.*?([a-z0-9-]+)\.md", rule)
             assert url, f"{file.name}: {name} names no runbook"
-            found[name] = url[1]
-    return found
+            problems[name] = url[1]
+    return problems
 
 
 def test_every_alert_leads_to_one_runbook() -> None:
-    by_alert = [(alert, name) for name, one in RUNBOOKS.items() for alert in one.alerts]
+    by_alert = [(alert, name) for name, runbook in RUNBOOKS.items() for alert in runbook.alerts]
     assert len(dict(by_alert)) == len(by_alert), "an alert leads to two runbooks"
     if RULES:
         assert dict(by_alert) == alerts_of_rules()
@@ -41,45 +41,45 @@ def test_every_alert_leads_to_one_runbook() -> None:
 
 @each_case("runbook", RUNBOOKS.values(), ids=RUNBOOKS)
 def test_every_runbook_is_run_against_a_fault(runbook: Runbook) -> None:
-    faults = [one for one in FAULTS if one.runbook == runbook.name]
+    faults = [fault for fault in FAULTS if fault.runbook == runbook.name]
     assert faults
-    assert {alert for one in faults for alert in one.alerts} == set(runbook.alerts)
+    assert {alert for fault in faults for alert in fault.alerts} == set(runbook.alerts)
     assert any(step.kind is Kind.READ for step in runbook.steps)
 
 
 def test_every_fault_is_brought_about_by_a_test() -> None:
-    assert {one.name for one in FAULTS if not one.is_drilled} == {*EXECUTIONS, *ELSEWHERE}
+    assert {fault.name for fault in FAULTS if not fault.is_drilled} == {*EXECUTIONS, *ELSEWHERE}
     for where in ELSEWHERE.values():
         file, _, function = where.partition("::")
         tree = ast.parse((TOP / file).read_text())
-        assert function in {one.name for one in tree.body if isinstance(one, ast.AsyncFunctionDef)}
+        assert function in {statement.name for statement in tree.body if isinstance(statement, ast.AsyncFunctionDef)}
 
 
 def test_every_alert_fires_on_real_machines_or_it_is_told_why_not() -> None:
-    tried = {one.alert for one in (*CHAINS, *PLATFORM_CHAINS) if one.alert}
-    left = {one.alert for one in NOT_HAD if one.alert}
+    tried = {chain.alert for chain in (*CHAINS, *PLATFORM_CHAINS) if chain.alert}
+    left = {entry.alert for entry in NOT_HAD if entry.alert}
     assert tried | left == set(alerts_of_rules())
     assert not tried & left
 
 
 def test_every_fault_of_one_machine_is_brought_about_on_a_real_one_or_it_is_told_why_not() -> None:
     chains = (*CHAINS, *PLATFORM_CHAINS)
-    tried = {one.fault for one in chains}
+    tried = {chain.fault for chain in chains}
     assert len(tried) == len(chains)
-    left = {one.fault for one in NOT_HAD}
-    assert {one.name for one in FAULTS if one.is_drilled} <= tried | left
+    left = {entry.fault for entry in NOT_HAD}
+    assert {fault.name for fault in FAULTS if fault.is_drilled} <= tried | left
     assert not tried & left
-    for one in chains:
-        assert one.entry or (one.meaning and one.inject), one.fault
-        assert one.runbook in {"", "none", *RUNBOOKS}
+    for chain in chains:
+        assert chain.entry or (chain.meaning and chain.inject), chain.fault
+        assert chain.runbook in {"", "none", *RUNBOOKS}
 
 
 def test_faults_are_named_once_and_have_a_runbook() -> None:
-    assert len({one.name for one in FAULTS}) == len(FAULTS)
-    assert {one.runbook for one in FAULTS} <= set(RUNBOOKS)
-    for one in FAULTS:
-        assert len(f"drill-{one.name}") <= 31, "it is a user's alias"
-        assert (one.sign is None) == (not one.inject)
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+    assert {fault.runbook for fault in FAULTS} <= set(RUNBOOKS)
+    for declared in FAULTS:
+        assert len(f"drill-{declared.name}") <= 31, "it is a user's alias"
+        assert (declared.sign is None) == (not declared.inject)
 
 
 def test_a_fault_is_found_by_its_alert_and_by_its_runbook() -> None:
@@ -87,5 +87,5 @@ def test_a_fault_is_found_by_its_alert_and_by_its_runbook() -> None:
 
 
 def test_scripts_of_faults_are_about_the_machine_alone() -> None:
-    scripts = [action.script for one in FAULTS for action in one.inject if isinstance(action, OnMachine)]
+    scripts = [action.script for fault in FAULTS for action in fault.inject if isinstance(action, OnMachine)]
     assert not [script for script in scripts if re.search(r"\b(date -s|timedatectl|sysctl|nft|ip) ", script)]

@@ -91,7 +91,7 @@ def test_what_it_is_is_said_without_marks_and_about_one_instance() -> None:
 def test_the_tables_of_these_are_decided_by_what_their_steps_print(name: str) -> None:
     runbook = load(FOLDER, name)
     reading = [step.name for step in runbook.steps[: runbook.diagnosed]]
-    assert any(one.evidence(dict.fromkeys(reading, DECIDED[name])) for one in runbook.cases)
+    assert any(case_.evidence(dict.fromkeys(reading, DECIDED[name])) for case_ in runbook.cases)
 
 
 @each_case("name", names(FOLDER))

@@ -86,8 +86,8 @@ class Machine:
 
 def test_a_fault_is_brought_about_seen_and_ended() -> None:
     machine = Machine(shows_after=3)
-    found = machine.drilled()
-    assert (found.shown_s, found.changes) == (3.0, ("restart",))
+    drilled = machine.drilled()
+    assert (drilled.shown_s, drilled.changes) == (3.0, ("restart",))
     assert machine.ran[0] == "backup create drill-stopped"
     assert machine.ran[-2:] == ["instance restart drill-stopped", "instance show drill-stopped"]
     assert "fault stopped: it is stopped" in machine.said

@@ -30,13 +30,15 @@ def run(**printed: str) -> tuple[dict[str, Outcome], str]:
     def ask(step: Step) -> bool | None:
         return True if step.kind == "change" else None
 
-    made = RunbookRun(BOOK, "ada", execute=lambda words: Ended(0, by_command[words]), ask=ask, report=lambda _: None)
+    runbook_run = RunbookRun(
+        BOOK, "ada", execute=lambda words: Ended(0, by_command[words]), ask=ask, report=lambda _: None
+    )
     problem = ""
     try:
-        made.run()
+        runbook_run.run()
     except HaltedError as error:
         problem = error.message
-    return {one.step.name: one.outcome for one in made.results}, problem
+    return {step_result.step.name: step_result.outcome for step_result in runbook_run.results}, problem
 
 
 def test_a_release_that_came_within_a_day_is_rolled_back() -> None:

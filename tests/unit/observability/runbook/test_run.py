@@ -83,7 +83,7 @@ class Fleet:
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
-        return {one.step.name: one.outcome for one in self.made.results}
+        return {step_result.step.name: step_result.outcome for step_result in self.made.results}
 
 
 def test_a_step_may_end_as_its_tag_says() -> None:
@@ -102,15 +102,17 @@ def stopped(fleet: Fleet, begin: str = "") -> HermesError:
 def test_a_step_that_reads_is_repeated_within_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "_AGAIN_S", 0.01)
     text = "# T\n<!-- step show: read\nwithin: 5\nexpect: healthy\n-->\n```console\n$ hermesops fleet status\n```\n"
-    told = iter(["silent", "silent", "healthy", "not asked for"])
+    reports = iter(["silent", "silent", "healthy", "not asked for"])
     book = parse("t", text, "t.md")
-    made = RunbookRun(book, "", execute=lambda _: Ended(0, next(told)), ask=lambda _: None, report=lambda _: None)
-    made.run()
-    assert next(told) == "not asked for"
+    runbook_run = RunbookRun(
+        book, "", execute=lambda _: Ended(0, next(reports)), ask=lambda _: None, report=lambda _: None
+    )
+    runbook_run.run()
+    assert next(reports) == "not asked for"
     book = parse("t", text.replace("within: 5\n", ""), "t.md")
-    made = RunbookRun(book, "", execute=lambda _: Ended(0, "silent"), ask=lambda _: None, report=lambda _: None)
+    runbook_run = RunbookRun(book, "", execute=lambda _: Ended(0, "silent"), ask=lambda _: None, report=lambda _: None)
     with pytest.raises(HaltedError, match="did not print"):
-        made.run()
+        runbook_run.run()
 
 
 def test_a_request_for_a_certificate_is_for_programs_and_not_shown() -> None:
@@ -118,7 +120,7 @@ def test_a_request_for_a_certificate_is_for_programs_and_not_shown() -> None:
     printed = f'{{"certificate": {{"request": "{armour}", "serial": "5"}}, "payload": null}}\n'
     shown: list[str] = []
     text = "# T\n<!-- step show: read\nexpect: payload\n-->\n```console\n$ hermesops fleet status\n```\n"
-    made = RunbookRun(
+    runbook_run = RunbookRun(
         parse("t", text, "t.md"),
         "",
         execute=lambda _: Ended(0, printed),
@@ -126,7 +128,7 @@ def test_a_request_for_a_certificate_is_for_programs_and_not_shown() -> None:
         report=lambda _: None,
         show=shown.append,
     )
-    made.run()
+    runbook_run.run()
     assert shown == ['{"certificate": {"request": "(CERTIFICATE REQUEST)", "serial": "5"}, "payload": null}\n']
 
 
@@ -229,8 +231,8 @@ def test_a_time_that_cannot_be_read_halts(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_row_that_fits_is_told_before_anything_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = SilentMachine(monkeypatch, beat(80), beat(-5))
     machine.made.run()
-    told = "diagnosis: it is off: machine (runbook machine-gone); evidence: “machine status stopped”"
-    assert machine.said.index(told) < machine.said.index("reboot: hermesops instance reboot USER")
+    text = "diagnosis: it is off: machine (runbook machine-gone); evidence: “machine status stopped”"
+    assert machine.said.index(text) < machine.said.index("reboot: hermesops instance reboot USER")
     assert machine.made.transcript()["diagnosis"] == [
         {"meaning": "it is off: machine (runbook machine-gone)", "evidence": ["machine status stopped"]}
     ]
@@ -284,18 +286,18 @@ $ hermesops token revoke USER
 $ hermesops token list USER
 ```
 """
-    said: list[str] = []
+    reports: list[str] = []
     for answer, outcome in ((None, Outcome.LEFT_OUT), (False, Outcome.LEFT_OUT), (True, Outcome.DONE)):
-        made = RunbookRun(
+        runbook_run = RunbookRun(
             parse("t", text, "t.md"),
             "ada",
             execute=lambda _: Ended(0, ""),
             ask=lambda _, answer=answer: answer,  # type: ignore[misc]
-            report=lambda hint: said.append(str(hint)),
+            report=lambda hint: reports.append(str(hint)),
         )
-        made.run()
-        assert [one.outcome for one in made.results] == [outcome, Outcome.DONE]
-    assert "revoke: skipped, not selected; hermesops token revoke USER" in said
+        runbook_run.run()
+        assert [step_result.outcome for step_result in runbook_run.results] == [outcome, Outcome.DONE]
+    assert "revoke: skipped, not selected; hermesops token revoke USER" in reports
 
 
 @pytest.mark.parametrize("line", ["within: soon", "within: 601", "within: -1"])
@@ -395,11 +397,13 @@ def test_an_interruption_is_in_the_transcript() -> None:
     def interrupt(_: tuple[str, ...]) -> Ended:
         raise KeyboardInterrupt
 
-    made = RunbookRun(BOOK, "", execute=interrupt, ask=lambda _: True, report=lambda _: None)
+    runbook_run = RunbookRun(BOOK, "", execute=interrupt, ask=lambda _: True, report=lambda _: None)
     with pytest.raises(KeyboardInterrupt):
-        made.run()
-    assert [one.outcome for one in made.results] == [Outcome.INTERRUPTED]
-    assert str(made.next_hint(made.results[-1].step)).startswith("hermesops runbook run broke --from status")
+        runbook_run.run()
+    assert [step_result.outcome for step_result in runbook_run.results] == [Outcome.INTERRUPTED]
+    assert str(runbook_run.next_hint(runbook_run.results[-1].step)).startswith(
+        "hermesops runbook run broke --from status"
+    )
 
 
 def step(*, expect: tuple[str, ...] = (), absent: tuple[str, ...] = ()) -> Step:
@@ -407,7 +411,7 @@ def step(*, expect: tuple[str, ...] = (), absent: tuple[str, ...] = ()) -> Step:
 
 
 @each_case(
-    ("made", "ended", "problem"),
+    ("step", "ended", "problem"),
     [
         (step(), Ended(0, ""), ""),
         (step(expect=("is on",)), Ended(0, "ada is  on cell1"), ""),
@@ -418,5 +422,5 @@ def step(*, expect: tuple[str, ...] = (), absent: tuple[str, ...] = ()) -> Step:
         (step(absent=("ada",)), Ended(0, "bob", is_cut=True), "it printed too much to be sure that “ada” is not there"),
     ],
 )
-def test_what_differs_is_named(made: Step, ended: Ended, problem: str) -> None:
-    assert problem_of(made, ended) == problem
+def test_what_differs_is_named(step: Step, ended: Ended, problem: str) -> None:
+    assert problem_of(step, ended) == problem

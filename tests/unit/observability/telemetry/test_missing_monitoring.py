@@ -14,10 +14,10 @@ def hint(home: Path, name: str, *, is_simulated: bool = False) -> str:
     given = {"HOME": str(home), "HERMESOPS_HOME": str(home)}
     if name != "local":
         given |= {"HERMESOPS_API_URL": "https://api.example.org/api/v1"}
-    made = Container(Environment.load(name, given), lambda _: None)
-    vars(made)["adapters"] = part(is_simulated=is_simulated)
+    container = Container(Environment.load(name, given), lambda _: None)
+    vars(container)["adapters"] = part(is_simulated=is_simulated)
     with pytest.raises(UsageError, match=f"environment {name} has no monitoring") as refused:
-        made.require_monitoring()
+        container.require_monitoring()
     return str(refused.value.hint)
 
 

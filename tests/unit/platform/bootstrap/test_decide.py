@@ -40,7 +40,7 @@ ROLES = {
     role: RoleState(documents.trust(SPEC, role), documents.permissions(SPEC, role, KEY.arn), SPEC.tags)
     for role in PipelineRole
 }
-BOUNDARIES = {name: BoundaryState(one, SPEC.tags) for name, one in documents.boundaries(SPEC).items()}
+BOUNDARIES = {name: BoundaryState(item, SPEC.tags) for name, item in documents.boundaries(SPEC).items()}
 READY = AccountState(KEY, BUCKET, ProviderState((AUDIENCE,), SPEC.tags), BOUNDARIES, ROLES)
 APPLY = PipelineRole.APPLY
 
@@ -61,16 +61,16 @@ def with_boundary(name: str, **changed: Any) -> AccountState:  # noqa: ANN401 - 
     return replace(READY, boundaries={**BOUNDARIES, name: replace(BOUNDARIES[name], **changed)})
 
 
-def actions(seen: AccountState) -> list[Action]:
-    return [step.action for step in plan(SPEC, seen)]
+def actions(account_state: AccountState) -> list[Action]:
+    return [step.action for step in plan(SPEC, account_state)]
 
 
 def test_an_empty_account_needs_everything_but_repairs() -> None:
-    found = actions(AccountState())
-    assert len(found) == 18
-    assert found.index(Action.MAKE_KEY) < found.index(Action.MAKE_BUCKET) < found.index(Action.ENCRYPT_BUCKET)
-    assert found.index(Action.MAKE_PROVIDER) < found.index(Action.MAKE_ROLE)
-    assert found.index(Action.BLOCK_PUBLIC) < found.index(Action.REQUIRE_TLS)
+    opening = actions(AccountState())
+    assert len(opening) == 18
+    assert opening.index(Action.MAKE_KEY) < opening.index(Action.MAKE_BUCKET) < opening.index(Action.ENCRYPT_BUCKET)
+    assert opening.index(Action.MAKE_PROVIDER) < opening.index(Action.MAKE_ROLE)
+    assert opening.index(Action.BLOCK_PUBLIC) < opening.index(Action.REQUIRE_TLS)
 
 
 def test_an_account_that_is_ready_needs_nothing() -> None:
@@ -79,7 +79,7 @@ def test_an_account_that_is_ready_needs_nothing() -> None:
 
 
 @each_case(
-    ("seen", "wanted"),
+    ("account_state", "wanted"),
     [
         (with_key(is_usable=False, is_going=True), [Action.RESTORE_KEY]),
         (with_key(rotates=False), [Action.ROTATE_KEY]),
@@ -103,12 +103,12 @@ def test_an_account_that_is_ready_needs_nothing() -> None:
         (with_role(permissions={"Statement": []}), [Action.CHANGE_PERMISSIONS]),
     ],
 )
-def test_what_differs_is_mended_and_nothing_else(seen: AccountState, wanted: list[Action]) -> None:
-    assert actions(seen) == wanted
+def test_what_differs_is_mended_and_nothing_else(account_state: AccountState, wanted: list[Action]) -> None:
+    assert actions(account_state) == wanted
 
 
 @each_case(
-    ("seen", "said"),
+    ("account_state", "message"),
     [
         (with_bucket(region="eu-west-1"), "bucket state is in eu-west-1, not in eu-central-1"),
         (with_bucket(tags={"hermesops:environment": "staging"}), "bucket state is that of environment staging"),
@@ -118,13 +118,13 @@ def test_what_differs_is_mended_and_nothing_else(seen: AccountState, wanted: lis
         (with_boundary(SPEC.users_boundary, tags={}), "policy hermesops-production-backup-user was not made by"),
     ],
 )
-def test_what_is_somebody_elses_stops_it_both_ways(seen: AccountState, said: str) -> None:
-    assert said in "; ".join(obstacles(SPEC, seen))
-    assert said in "; ".join(undo_obstacles(SPEC, seen))
+def test_what_is_somebody_elses_stops_it_both_ways(account_state: AccountState, message: str) -> None:
+    assert message in "; ".join(obstacles(SPEC, account_state))
+    assert message in "; ".join(undo_obstacles(SPEC, account_state))
 
 
 @each_case(
-    ("seen", "said"),
+    ("account_state", "message"),
     [
         (with_bucket(content=".pulumi/meta.yaml"), "bucket state is not empty: it holds .pulumi/meta.yaml"),
         (with_key(aliases=("alias/other",)), "the key has other names, so something uses it: alias/other"),
@@ -139,9 +139,9 @@ def test_what_is_somebody_elses_stops_it_both_ways(seen: AccountState, said: str
         ),
     ],
 )
-def test_what_is_in_use_stops_undo_alone(seen: AccountState, said: str) -> None:
-    assert said in "; ".join(undo_obstacles(SPEC, seen))
-    assert obstacles(SPEC, seen) == ()
+def test_what_is_in_use_stops_undo_alone(account_state: AccountState, message: str) -> None:
+    assert message in "; ".join(undo_obstacles(SPEC, account_state))
+    assert obstacles(SPEC, account_state) == ()
 
 
 def test_undo_goes_back_in_order_and_ends() -> None:
@@ -162,17 +162,17 @@ def test_undo_goes_back_in_order_and_ends() -> None:
 
 
 def test_a_provider_that_was_there_before_stays() -> None:
-    seen = replace(READY, provider=ProviderState((AUDIENCE,), {"team": "sre"}, ("deploy",)))
-    assert undo_obstacles(SPEC, seen) == ()
-    assert Action.DELETE_PROVIDER not in [step.action for step in undo_plan(SPEC, seen)]
-    assert kept(SPEC, seen) == ("provider https://token.actions.githubusercontent.com: it was there before",)
+    account_state = replace(READY, provider=ProviderState((AUDIENCE,), {"team": "sre"}, ("deploy",)))
+    assert undo_obstacles(SPEC, account_state) == ()
+    assert Action.DELETE_PROVIDER not in [step.action for step in undo_plan(SPEC, account_state)]
+    assert kept(SPEC, account_state) == ("provider https://token.actions.githubusercontent.com: it was there before",)
 
 
 ONE: Callable[[Any], dict[str, Any]] = lambda action: {"Statement": [{"Action": action, "Resource": "*"}]}  # noqa: E731
 
 
 @each_case(
-    ("one", "other", "are_same"),
+    ("first", "other", "are_same"),
     [
         (ONE(["a", "b"]), ONE(["b", "a"]), True),
         (ONE(["a"]), ONE("a"), True),
@@ -181,5 +181,5 @@ ONE: Callable[[Any], dict[str, Any]] = lambda action: {"Statement": [{"Action": 
         (ONE("a"), {"Statement": []}, False),
     ],
 )
-def test_documents_are_compared_by_what_they_mean(one: object, other: object, *, are_same: bool) -> None:
-    assert same(one, other) is are_same
+def test_documents_are_compared_by_what_they_mean(first: object, other: object, *, are_same: bool) -> None:
+    assert same(first, other) is are_same

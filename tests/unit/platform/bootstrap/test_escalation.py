@@ -17,7 +17,7 @@ from tests.support.real.aws_account import ACCOUNT, REGION, spec_of
 SPEC = spec_of(bucket="hermesops-state")
 KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234"
 IAM = f"arn:aws:iam::{ACCOUNT}"
-BOUNDS = {SPEC.policy_arn(name): one for name, one in documents.boundaries(SPEC).items()}
+BOUNDS = {SPEC.policy_arn(name): statement for name, statement in documents.boundaries(SPEC).items()}
 ROLES_BOUND, USERS_BOUND = BOUNDS
 PIPELINES = {SPEC.role_arn(role): documents.permissions(SPEC, role, KEY) for role in PipelineRole}
 PREVIEW, APPLY = PIPELINES
@@ -45,11 +45,11 @@ def account(**policies: Document) -> Account:
     return Account(
         policies={**BOUNDS, f"{IAM}:policy/hermesops/production/own": {"Statement": []}, **policies},
         identities={
-            **{arn: Identity([one]) for arn, one in PIPELINES.items()},
+            **{arn: Identity([pipeline]) for arn, pipeline in PIPELINES.items()},
             HOST: Identity([ADMIN], ROLES_BOUND),
             USER: Identity([ADMIN], USERS_BOUND, is_user=True),
             OTHERS: Identity([ADMIN]),
-            **{one: Identity([ADMIN], is_user=True) for one in PERSONS},
+            **{person: Identity([ADMIN], is_user=True) for person in PERSONS},
         },
         new=(
             MALLORY,
@@ -62,29 +62,29 @@ def account(**policies: Document) -> Account:
     )
 
 
-def is_free(found: Account) -> list[str]:
+def is_free(account: Account) -> list[str]:
     """Whom they became that no document of ours holds any more."""
-    return [one for one in found.held if found.may(one, "iam:CreateUser", MALLORY)]
+    return [name for name in account.held if account.may(name, "iam:CreateUser", MALLORY)]
 
 
 @pytest.mark.parametrize("start", STARTS)
 def test_no_way_leads_out_of_the_bounds(start: str) -> None:
-    found = account()
+    scanned = account()
 
-    found.take(start)
+    scanned.take(start)
 
-    assert is_free(found) == [], "\n".join(found.trail)
-    assert {arn: found.policies[arn] for arn in BOUNDS} == BOUNDS
+    assert is_free(scanned) == [], "\n".join(scanned.trail)
+    assert {arn: scanned.policies[arn] for arn in BOUNDS} == BOUNDS
 
 
 def test_apply_gets_as_far_as_its_bounds_and_not_farther() -> None:
     """The search does find ways: it becomes hosts and users of backups, and that is what it may."""
-    found = account()
+    scanned = account()
 
-    found.take(APPLY)
+    scanned.take(APPLY)
 
-    assert {HOST, USER} < found.held
-    assert {PREVIEW, OTHERS, MALLORY, *PERSONS} & found.held == set()
+    assert {HOST, USER} < scanned.held
+    assert {PREVIEW, OTHERS, MALLORY, *PERSONS} & scanned.held == set()
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,16 @@ def test_apply_gets_as_far_as_its_bounds_and_not_farther() -> None:
 )
 def test_the_search_finds_a_way_where_a_statement_is_open(sid: str, changed: Mapping[str, Any]) -> None:
     wide = {"Sid": "Wide", "Effect": "Allow", "Action": "iam:*Policy*", "Resource": f"{IAM}:policy/*"}
-    open_ = [{**one, **changed} if one["Sid"] == sid else one for one in PIPELINES[APPLY]["Statement"]]
-    found = account()
-    found.identities[APPLY] = Identity([{"Statement": [*open_, wide] if sid == "KeepPipelines" else open_}])
+    open_ = [
+        {**statement, **changed} if statement["Sid"] == sid else statement
+        for statement in PIPELINES[APPLY]["Statement"]
+    ]
+    scanned = account()
+    scanned.identities[APPLY] = Identity([{"Statement": [*open_, wide] if sid == "KeepPipelines" else open_}])
 
-    found.take(APPLY)
+    scanned.take(APPLY)
 
-    assert is_free(found)
+    assert is_free(scanned)
 
 
 def test_the_nine_calls_that_once_made_an_administrator() -> None:
@@ -146,9 +149,11 @@ def test_the_nine_calls_that_once_made_an_administrator() -> None:
 
 
 def _privileges(service: str, *levels: str) -> Iterator[str]:
-    for one in parliament().iam_definition:
-        if one["prefix"] == service:
-            yield from (f"{service}:{it['privilege']}" for it in one["privileges"] if it["access_level"] in levels)
+    for statement in parliament().iam_definition:
+        if statement["prefix"] == service:
+            yield from (
+                f"{service}:{it['privilege']}" for it in statement["privileges"] if it["access_level"] in levels
+            )
 
 
 def test_no_call_of_iam_changes_what_bootstrap_made() -> None:
@@ -159,9 +164,14 @@ def test_no_call_of_iam_changes_what_bootstrap_made() -> None:
     kept = [*PIPELINES, *BOUNDS, SPEC.provider_arn]
     calls = {*_privileges("iam", "Write", "Permissions management", "Tagging"), "sts:AssumeRole"}
     passed = {"iam:PassedToService": "lambda.amazonaws.com", "aws:RequestedRegion": REGION}
-    contexts = [passed, *({"iam:PermissionsBoundary": one, **passed} for one in BOUNDS)]
+    contexts = [passed, *({"iam:PermissionsBoundary": bound, **passed} for bound in BOUNDS)]
     denying = [
-        {"Statement": [*ADMIN["Statement"], *(one for one in document["Statement"] if one["Effect"] == "Deny")]}
+        {
+            "Statement": [
+                *ADMIN["Statement"],
+                *(statement for statement in document["Statement"] if statement["Effect"] == "Deny"),
+            ]
+        }
         for document in (PIPELINES[APPLY], BOUNDS[ROLES_BOUND])
     ]
 
@@ -189,7 +199,7 @@ def test_every_call_of_iam_that_gives_rights_is_bounded_by_path_and_boundary() -
         for document in (*PIPELINES.values(), *BOUNDS.values())
         for call in calls
         for arn in foreign
-        for bound in ({}, *({"iam:PermissionsBoundary": one} for one in BOUNDS))
+        for bound in ({}, *({"iam:PermissionsBoundary": name} for name in BOUNDS))
         if allows([document], call, arn, {"iam:PassedToService": "ec2.amazonaws.com", **bound})
     }
 
@@ -212,7 +222,10 @@ STATE = (
 def test_state_and_its_key_stay_as_bootstrap_made_them(bucket: str) -> None:
     """Also where the bucket's name is among those of the buckets that pipelines may change."""
     spec = spec_of(bucket=bucket)
-    given = [*(documents.permissions(spec, one, KEY) for one in PipelineRole), *documents.boundaries(spec).values()]
+    given = [
+        *(documents.permissions(spec, pipeline_role, KEY) for pipeline_role in PipelineRole),
+        *documents.boundaries(spec).values(),
+    ]
 
     allowed = [
         call
@@ -243,17 +256,17 @@ def test_rights_that_an_apply_may_give_on_others_things_are_listed() -> None:
     """Of all services that AWS has."""
     calls = [
         call
-        for service in {one["prefix"] for one in parliament().iam_definition}
+        for service in {statement["prefix"] for statement in parliament().iam_definition}
         for call in _privileges(service, "Permissions management")
     ]
     others = f"arn:aws:x:{REGION}:{ACCOUNT}:others/x"
     given = {
-        arn: [call for call in calls if allows([one], call, others, {"aws:RequestedRegion": REGION})]
-        for arn, one in {**PIPELINES, **BOUNDS}.items()
+        arn: [call for call in calls if allows([statement], call, others, {"aws:RequestedRegion": REGION})]
+        for arn, statement in {**PIPELINES, **BOUNDS}.items()
     }
 
     assert len(calls) > 300
-    assert [one for one in given.pop(APPLY) if not any(fnmatchcase(one, pattern) for pattern in SHARED)] == []
+    assert [name for name in given.pop(APPLY) if not any(fnmatchcase(name, pattern) for pattern in SHARED)] == []
     assert given == {PREVIEW: [], ROLES_BOUND: [], USERS_BOUND: []}
 
 

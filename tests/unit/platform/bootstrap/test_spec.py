@@ -17,7 +17,7 @@ APPLY, PREVIEW = PipelineRole.APPLY, PipelineRole.PREVIEW
 
 
 def allowed(document: Policy) -> list[dict[str, Any]]:
-    return [one for one in document["Statement"] if one["Effect"] == "Allow"]
+    return [statement for statement in document["Statement"] if statement["Effect"] == "Allow"]
 
 
 def actions(statement: dict[str, Any]) -> list[str]:
@@ -27,11 +27,13 @@ def actions(statement: dict[str, Any]) -> list[str]:
 
 def test_a_preview_changes_nothing_and_reads_no_secret() -> None:
     verbs = [
-        action.partition(":")[2] for one in allowed(permissions(spec_of(), PREVIEW, KEY)) for action in actions(one)
+        action.partition(":")[2]
+        for statement in allowed(permissions(spec_of(), PREVIEW, KEY))
+        for action in actions(statement)
     ]
     assert verbs
     assert [verb for verb in verbs if not verb.startswith(("Get", "List", "Describe", "View", "Decrypt"))] == []
-    names = [action for one in allowed(permissions(spec_of(), PREVIEW, KEY)) for action in actions(one)]
+    names = [action for statement in allowed(permissions(spec_of(), PREVIEW, KEY)) for action in actions(statement)]
     assert not {
         "secretsmanager:Get*",
         "secretsmanager:GetSecretValue",
@@ -54,28 +56,38 @@ def test_a_role_is_taken_by_its_own_pipelines_alone(role: PipelineRole) -> None:
 
 
 def test_an_apply_makes_only_bounded_roles_of_its_environment() -> None:
-    for one in allowed(permissions(spec_of(), APPLY, KEY)):
+    for statement in allowed(permissions(spec_of(), APPLY, KEY)):
         changing = [
-            name for name in actions(one) if name.startswith("iam:") and not name.startswith(("iam:Get", "iam:List"))
+            name
+            for name in actions(statement)
+            if name.startswith("iam:") and not name.startswith(("iam:Get", "iam:List"))
         ]
         if not changing:
             continue
-        places = one["Resource"] if isinstance(one["Resource"], list) else [one["Resource"]]
-        assert all("/hermesops/production/*" in place or "/aws-service-role/" in place for place in places), one
+        places = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+        assert all("/hermesops/production/*" in place or "/aws-service-role/" in place for place in places), statement
         if "iam:CreateRole" in changing:
             bound = f"arn:aws:iam::{ACCOUNT}:policy/hermesops-production-boundary"
-            assert one["Condition"] == {"StringEquals": {"iam:PermissionsBoundary": bound}}
+            assert statement["Condition"] == {"StringEquals": {"iam:PermissionsBoundary": bound}}
 
 
 def test_no_statement_allows_everything_everywhere() -> None:
     spec = spec_of()
     for document in (*(permissions(spec, role, KEY) for role in PipelineRole), *boundaries(spec).values()):
-        assert not [one for one in allowed(document) if "*" in actions(one)]
-        assert not [one for one in allowed(document) if one["Resource"] == "*" and "iam:*" in actions(one)]
+        assert not [statement for statement in allowed(document) if "*" in actions(statement)]
+        assert not [
+            statement
+            for statement in allowed(document)
+            if statement["Resource"] == "*" and "iam:*" in actions(statement)
+        ]
 
 
 def test_what_bootstrap_made_no_pipeline_takes_away() -> None:
-    denied = {one["Sid"] for one in permissions(spec_of(), APPLY, KEY)["Statement"] if one["Effect"] == "Deny"}
+    denied = {
+        statement["Sid"]
+        for statement in permissions(spec_of(), APPLY, KEY)["Statement"]
+        if statement["Effect"] == "Deny"
+    }
     assert denied == {
         "KeepBucket",
         "KeepKey",
@@ -86,9 +98,9 @@ def test_what_bootstrap_made_no_pipeline_takes_away() -> None:
         "KeepPipelines",
     }
     assert {
-        one["Sid"]
-        for one in boundaries(spec_of())["hermesops-production-boundary"]["Statement"]
-        if one["Effect"] == "Deny"
+        statement["Sid"]
+        for statement in boundaries(spec_of())["hermesops-production-boundary"]["Statement"]
+        if statement["Effect"] == "Deny"
     } == {
         "KeepBucket",
         "KeepPipelines",
@@ -115,16 +127,16 @@ _MEANT = {
 
 def test_a_linter_of_iam_finds_nothing_that_is_not_meant() -> None:
     spec = spec_of()
-    found = [
-        (one.issue, statement["Sid"], str(one.detail))
+    grants = [
+        (finding.issue, statement["Sid"], str(finding.detail))
         for document in (*(permissions(spec, role, KEY) for role in PipelineRole), *boundaries(spec).values())
         for statement in document["Statement"]
-        for one in parliament()
+        for finding in parliament()
         .analyze_policy_string(json.dumps({"Version": document["Version"], "Statement": [statement]}))
         .findings
     ]
-    assert found
-    assert [one for one in found if one[:2] not in _MEANT] == []
+    assert grants
+    assert [row for row in grants if row[:2] not in _MEANT] == []
 
 
 @pytest.mark.parametrize(("role", "most"), [(PREVIEW, 10_240), (APPLY, 10_240)])
@@ -150,7 +162,7 @@ def with_subjects(role: PipelineRole, *patterns: str) -> BootstrapSpec:
 
 
 @each_case(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         (spec_of(issuer=""), "oidc.issuer '' is not an https URL"),
         (spec_of(issuer="http://token.example.org"), "oidc.issuer 'http://token.example.org' is not an https URL"),
@@ -166,10 +178,10 @@ def with_subjects(role: PipelineRole, *patterns: str) -> BootstrapSpec:
         (with_subjects(PREVIEW, "repo:helium/hermes:[p]ull_request"), "IAM knows no [ ]"),
     ],
 )
-def test_what_would_fail_half_way_or_let_others_in_is_refused(spec: BootstrapSpec, said: str) -> None:
+def test_what_would_fail_half_way_or_let_others_in_is_refused(spec: BootstrapSpec, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         check(spec)
-    assert said in refused.value.message
+    assert message in refused.value.message
     assert refused.value.hint
 
 

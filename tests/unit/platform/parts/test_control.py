@@ -8,7 +8,9 @@ from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.platform.parts.control import host_proof, host_settings
 from hermesops.settings.environment import Environment
 
-OUTPUTS: PlatformOutputs[str] = PlatformOutputs(**{one.name: f"its {one.name}" for one in fields(PlatformOutputs)})
+OUTPUTS: PlatformOutputs[str] = PlatformOutputs(
+    **{field.name: f"its {field.name}" for field in fields(PlatformOutputs)}
+)
 ENDPOINT = Endpoint("http://127.0.0.1:1/api/v1", "key", None, "http://router", None, ("10.0.0.1",), 7070)
 API = "http://127.0.0.1:1/api/v1"
 
@@ -20,10 +22,10 @@ def told(home: Path, **variables: str) -> dict[str, object]:
 
 
 def test_it_is_told_what_is_set_here_but_no_secret_and_no_file(tmp_path: Path) -> None:
-    seen = told(tmp_path, GRACE_DAYS="2", API_KEY="secret", OPERATOR_KEY="/a/file", BACKUP_KEY_FILE="/a/key")
-    assert seen["grace_days"] == 2
-    assert "secret" not in str(seen)
-    assert "/a/" not in str(seen)
+    settings_file = told(tmp_path, GRACE_DAYS="2", API_KEY="secret", OPERATOR_KEY="/a/file", BACKUP_KEY_FILE="/a/key")
+    assert settings_file["grace_days"] == 2
+    assert "secret" not in str(settings_file)
+    assert "/a/" not in str(settings_file)
 
 
 def test_who_may_act_is_told_apart_with_the_files_that_belong_to_it(tmp_path: Path) -> None:

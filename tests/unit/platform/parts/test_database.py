@@ -19,8 +19,8 @@ async def told(held: str, kept: dict[str, str]) -> object:
         return Completed(0 if held else 1, held.encode(), b"")
 
     channel: Any = part(run=run)
-    made = DatabasePart("local", "postgresql", [], lambda new: kept.setdefault("database.key", new))
-    variables = await made.variables(AT, CertificatePairs(channel, part(), "local"))
+    database_part = DatabasePart("local", "postgresql", [], lambda new: kept.setdefault("database.key", new))
+    variables = await database_part.variables(AT, CertificatePairs(channel, part(), "local"))
     return variables["cipher_key"]
 
 
@@ -42,6 +42,6 @@ async def test_the_environments_key_counts_on_a_fresh_host_and_what_is_no_key_is
     kept = {"database.key": "e" * 64}
     assert await told("", kept) == "e" * 64
     kept.clear()
-    made = await told("k" * 64 + "\nanother line", kept)
-    assert made != HOSTS_OWN
-    assert kept == {"database.key": made}
+    result = await told("k" * 64 + "\nanother line", kept)
+    assert result != HOSTS_OWN
+    assert kept == {"database.key": result}

@@ -160,8 +160,8 @@ async def test_what_failed_is_not_there_for_anybody(host: Host) -> None:
 
 async def test_a_world_with_the_whole_platform_has_monitoring_already(host: Host) -> None:
     host.has_platform = True
-    found = await host.monitoring().up()
-    assert (found.url, found.changed) == (URL, ())
+    local_monitoring_up = await host.monitoring().up()
+    assert (local_monitoring_up.url, local_monitoring_up.changed) == (URL, ())
     assert (host.told, host.ordered) == ([], [])
 
 

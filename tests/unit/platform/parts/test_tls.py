@@ -52,15 +52,15 @@ def names_of(certificate: bytes) -> list[str]:
 
 
 def test_a_host_gets_its_files_and_the_audit_says_so_without_keys(issuer: Issuer) -> None:
-    made = issuer.issue()
+    host_files = issuer.issue()
     held = issuer.held()
-    assert sorted(held) == list(made.changed) == FILES
+    assert sorted(held) == list(host_files.changed) == FILES
     assert names_of(held["server.crt"]) == [HOST, ADDRESS, "127.0.0.1", "platform.hermes.internal"]
     client = x509.load_pem_x509_certificate(held["client.crt"])
     assert client.subject.rfc4514_string() == "OU=service,O=local,CN=hermesops-platform"
     assert {path.stat().st_mode & 0o777 for path in issuer.out.iterdir()} == {0o600}
     assert issuer.out.stat().st_mode & 0o777 == 0o700
-    assert made.not_after - datetime.now(UTC) > timedelta(days=89)
+    assert host_files.not_after - datetime.now(UTC) > timedelta(days=89)
     [(action, subject, after)] = issuer.audit
     assert (action, subject) == ("host_certificate_issued", f"host/{HOST}")
     assert "PRIVATE" not in str(after)
@@ -83,10 +83,10 @@ def test_what_lasts_for_a_month_still_stays(issuer: Issuer, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("break_it", "changed"),
     [
-        (lambda one: (one.out / "server.key").unlink(), ("server.crt", "server.key")),
-        (lambda one: (one.out / "client.key").write_text("x"), ("client.crt", "client.key")),
-        (lambda one: (one.out / "client.key").write_bytes(one.held()["server.key"]), ("client.crt", "client.key")),
-        (lambda one: (one.out / "authorities.crt").write_text("x"), ("authorities.crt",)),
+        (lambda host: (host.out / "server.key").unlink(), ("server.crt", "server.key")),
+        (lambda host: (host.out / "client.key").write_text("x"), ("client.crt", "client.key")),
+        (lambda host: (host.out / "client.key").write_bytes(host.held()["server.key"]), ("client.crt", "client.key")),
+        (lambda host: (host.out / "authorities.crt").write_text("x"), ("authorities.crt",)),
     ],
     ids=["gone", "damaged", "another's", "authorities"],
 )

@@ -11,9 +11,9 @@ NOW = 1_800_000_000_000
 
 def read(text: str) -> list[tuple[dict[str, str], int, float]]:
     return [
-        ({name.decode(): given.decode() for name, given in labels_in(one.labels)}, at, value_in(sample))
-        for one in series_of(text, NOW)
-        for at, sample in one.samples
+        ({name.decode(): given.decode() for name, given in labels_in(series.labels)}, at, value_in(sample))
+        for series in series_of(text, NOW)
+        for at, sample in series.samples
     ]
 
 

@@ -48,11 +48,11 @@ def held_up(gate: Gate, who: Identity, requests: int) -> Iterator[None]:
     """So many requests of a sender that are being read, until the block ends."""
     held = threading.Event()
     bodies = [Body(held=held) for _ in range(requests)]
-    threads = [threading.Thread(target=gate.take, args=("/write", who, one)) for one in bodies]
+    threads = [threading.Thread(target=gate.take, args=("/write", who, body)) for body in bodies]
     for thread in threads:
         thread.start()
     try:
-        assert all(one.begun.wait(_WAITS_S) for one in bodies)
+        assert all(body.begun.wait(_WAITS_S) for body in bodies)
         yield
     finally:
         held.set()

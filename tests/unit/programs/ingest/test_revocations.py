@@ -23,14 +23,14 @@ def test_what_is_no_list_of_serials_is_refused(body: bytes) -> None:
 
 
 def test_nginx_hears_of_a_change_and_of_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: told.append((pid, number)))
+    calls: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: calls.append((pid, number)))
     file, pid = tmp_path / "revoked.map", tmp_path / "nginx.pid"
     assert update(file, ["ab"], pid), "nginx does not run yet"
     pid.write_text("77\n")
     os.utime(file, (1, 1))
     assert not update(file, ["ab"], pid)
     assert file.stat().st_mtime > 1, "its age says when it was heard"
-    assert told == []
+    assert calls == []
     assert update(file, [], pid)
-    assert (file.read_text(), told) == ("", [(77, signal.SIGHUP)])
+    assert (file.read_text(), calls) == ("", [(77, signal.SIGHUP)])

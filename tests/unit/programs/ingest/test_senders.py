@@ -39,7 +39,9 @@ def written(
 ) -> list[tuple[list[Label], list[tuple[int, float]]]]:
     senders = senders or Senders(Limits())
     out = senders.sender(identity, now).rewrite(identity, series, now, senders.counts)
-    return [(labels_in(one.labels), [(at, value_in(sample)) for at, sample in one.samples]) for one in series_in(out)]
+    return [
+        (labels_in(sent.labels), [(at, value_in(sample)) for at, sample in sent.samples]) for sent in series_in(out)
+    ]
 
 
 def test_a_series_gets_the_senders_identity_and_keeps_the_rest_sorted() -> None:
@@ -55,8 +57,8 @@ def test_a_machine_that_writes_as_another_writes_as_itself(name: bytes) -> None:
 
 
 def test_a_machine_without_a_user_has_neither_instance_nor_cell_whatever_it_says() -> None:
-    said = raw((b"instance_id", b"victim"), (b"cell", b"c"), (b"origin", b"platform"))
-    [(labels, _)] = written(said, identity=Identity("m-2"))
+    series = raw((b"instance_id", b"victim"), (b"cell", b"c"), (b"origin", b"platform"))
+    [(labels, _)] = written(series, identity=Identity("m-2"))
     assert labels == [(b"__name__", b"hermes_agent_up"), (b"machine", b"m-2")]
 
 
@@ -107,10 +109,10 @@ def test_what_prometheus_or_rules_would_trip_over_is_left_out_and_counted(series
     ],
 )
 def test_a_service_writes_its_own_metrics_about_any_instance(source: str, name: bytes, *, goes: bool) -> None:
-    said = raw((b"instance_id", b"i-9"), (b"source", b"other"), (b"origin", b"platform"), name=name)
-    found = written(said, identity=Identity(source=source))
+    series = raw((b"instance_id", b"i-9"), (b"source", b"other"), (b"origin", b"platform"), name=name)
+    series_written = written(series, identity=Identity(source=source))
     wanted = [(b"__name__", name), (b"instance_id", b"i-9"), (b"source", source.encode())]
-    assert [labels for labels, _ in found] == ([wanted] if goes else [])
+    assert [labels for labels, _ in series_written] == ([wanted] if goes else [])
 
 
 def test_what_is_ahead_counts_as_of_now_and_what_is_old_not_at_all() -> None:
@@ -129,8 +131,8 @@ def test_what_is_ahead_counts_as_of_now_and_what_is_old_not_at_all() -> None:
 
 def test_of_many_samples_those_in_time_go() -> None:
     times = (NOW - 4000, NOW - 15, NOW, NOW + 4000)
-    one = RawSeries(raw().labels, [(int(at * 1000), encode_sample(at, int(at * 1000))) for at in times])
-    [(_, samples)] = written(one)
+    series = RawSeries(raw().labels, [(int(at * 1000), encode_sample(at, int(at * 1000))) for at in times])
+    [(_, samples)] = written(series)
     assert samples == [(int((NOW - 15) * 1000), NOW - 15), (int(NOW * 1000), NOW)]
 
 
@@ -162,8 +164,8 @@ def test_a_machine_that_changes_hands_writes_as_the_new_one_and_no_more_than_one
 
 def test_labels_of_a_machine_take_so_much_memory_an_hour() -> None:
     senders = Senders(Limits(label_bytes=10_000))
-    found = written(*(raw((b"n", b"%d" % n), (b"x", b"y" * 3000)) for n in range(10)), senders=senders)
-    assert (len(found), dict(senders.counts.dropped)) == (4, {"series": 6})
+    series_written = written(*(raw((b"n", b"%d" % n), (b"x", b"y" * 3000)) for n in range(10)), senders=senders)
+    assert (len(series_written), dict(senders.counts.dropped)) == (4, {"series": 6})
 
 
 def entered(sender: Sender, now: float = NOW) -> str:
@@ -194,12 +196,12 @@ def flooded(sender: Sender, now: float, *, at_once: int = 2) -> Counts:
     at = int(now * 1000)
     series = [RawSeries(raw((b"n", b"%d" % n)).labels, [(at, encode_sample(1, at))] * 500) for n in range(70)]
     counts = [Counts() for _ in range(at_once) if not sender.enter(now)]
-    for one in counts:
-        sender.rewrite(MACHINE, series, now, one)
+    for count in counts:
+        sender.rewrite(MACHINE, series, now, count)
     total = Counts()
-    for one in counts:
-        sender.leave(one.read, 0.0)
-        total.add(one)
+    for count in counts:
+        sender.leave(count.read, 0.0)
+        total.add(count)
     return total
 
 
@@ -249,7 +251,7 @@ def test_senders_that_have_not_written_for_longest_are_forgotten_first() -> None
     senders = Senders(Limits(senders=2))
     for name in ("a", "b", "a", "c"):
         senders.sender(Identity(name), NOW)
-    assert [one.identity.machine for one in senders.all()] == ["a", "c"]
+    assert [sender.identity.machine for sender in senders.all()] == ["a", "c"]
 
 
 @given(st.binary(max_size=200))
@@ -263,8 +265,8 @@ def test_no_bytes_are_taken_for_something_else_or_break_anything(body: bytes) ->
         out = senders.sender(MACHINE, NOW).rewrite(MACHINE, series, NOW, senders.counts)
     except MalformedError:
         return
-    for one in series_in(out):
-        assert set(OWN) <= set(labels_in(one.labels))
+    for sent in series_in(out):
+        assert set(OWN) <= set(labels_in(sent.labels))
 
 
 _TEXT = st.text(max_size=12).map(str.encode)
@@ -275,9 +277,9 @@ _TEXT = st.text(max_size=12).map(str.encode)
 )
 def test_what_is_encoded_is_read_again(labels: Sequence[Label], value: float, at: int) -> None:
     encoded = encode_series(encode_labels(labels), [encode_sample(value, at)])
-    [one] = series_in(encoded)
-    assert labels_in(one.labels) == list(labels)
-    assert [(when, value_in(sample)) for when, sample in one.samples] == [(at, value)]
+    [series] = series_in(encoded)
+    assert labels_in(series.labels) == list(labels)
+    assert [(when, value_in(sample)) for when, sample in series.samples] == [(at, value)]
 
 
 def test_a_sample_without_a_value_is_nought_and_not_a_number_stays_none() -> None:

@@ -26,19 +26,19 @@ def settings(folder: Path, *providers: str, **given: object) -> Configuration:
 
 
 def test_the_models_are_those_of_the_platform_in_its_order(tmp_path: Path) -> None:
-    found = settings(tmp_path, "anthropic", "openai", "gemini").for_litellm()
-    assert [one["model_name"] for one in found["model_list"]] == [route.name for route in ROUTES]
-    assert found["model_list"][0]["litellm_params"]["model"] == "anthropic/claude-haiku-4-5"
-    assert found["router_settings"]["fallbacks"][0] == {"claude-haiku": ["gpt-4o", "gemini-flash"]}
-    assert KEY not in json.dumps(found)
+    config = settings(tmp_path, "anthropic", "openai", "gemini").for_litellm()
+    assert [model["model_name"] for model in config["model_list"]] == [route.name for route in ROUTES]
+    assert config["model_list"][0]["litellm_params"]["model"] == "anthropic/claude-haiku-4-5"
+    assert config["router_settings"]["fallbacks"][0] == {"claude-haiku": ["gpt-4o", "gemini-flash"]}
+    assert KEY not in json.dumps(config)
 
 
 def test_routes_of_a_provider_without_a_key_are_answered_by_the_first_that_has_one(tmp_path: Path) -> None:
-    found = settings(tmp_path, "openai")
-    assert [one.name for one in found.routes] == [route.name for route in ROUTES]
-    assert {one.provider for one in found.routes} == {"openai"}
-    litellm = found.for_litellm()
-    assert {one["litellm_params"]["model"] for one in litellm["model_list"]} == {"openai/gpt-4o"}
+    configuration = settings(tmp_path, "openai")
+    assert [model_route.name for model_route in configuration.routes] == [route.name for route in ROUTES]
+    assert {model_route.provider for model_route in configuration.routes} == {"openai"}
+    litellm = configuration.for_litellm()
+    assert {model["litellm_params"]["model"] for model in litellm["model_list"]} == {"openai/gpt-4o"}
     assert litellm["router_settings"]["fallbacks"] == [], "it would fail for the same reason"
 
 
@@ -47,15 +47,15 @@ def test_without_any_key_there_is_no_route(tmp_path: Path) -> None:
 
 
 def test_those_that_stand_in_are_of_other_providers(tmp_path: Path) -> None:
-    found = settings(tmp_path, "openai", "gemini").for_litellm()
-    assert {"claude-haiku": ["gemini-flash"]} in found["router_settings"]["fallbacks"]
-    assert {"gemini-flash": ["claude-haiku", "gpt-4o"]} in found["router_settings"]["fallbacks"]
+    config = settings(tmp_path, "openai", "gemini").for_litellm()
+    assert {"claude-haiku": ["gemini-flash"]} in config["router_settings"]["fallbacks"]
+    assert {"gemini-flash": ["claude-haiku", "gpt-4o"]} in config["router_settings"]["fallbacks"]
 
 
 def test_the_order_of_those_that_stand_in_can_be_chosen(tmp_path: Path) -> None:
     chosen = {"claude-haiku": ["gemini-flash", "gpt-4o"]}
-    found = settings(tmp_path, "anthropic", "openai", "gemini", fallbacks=chosen).for_litellm()
-    assert found["router_settings"]["fallbacks"] == [chosen]
+    config = settings(tmp_path, "anthropic", "openai", "gemini", fallbacks=chosen).for_litellm()
+    assert config["router_settings"]["fallbacks"] == [chosen]
 
 
 @pytest.mark.parametrize(

@@ -74,21 +74,23 @@ def row(kind: OperationKind, intent: dict[str, object]) -> Operation:
 
 def test_every_kind_is_declared_once_and_has_an_example() -> None:
     assert set(KINDS) == set(OperationKind)
-    assert {type(one) for one in EXAMPLES} == set(KINDS.values())
+    assert {type(intent) for intent in EXAMPLES} == set(KINDS.values())
     assert len({intent.title for intent in KINDS.values()}) == len(KINDS)
 
 
-@each_case("intent", EXAMPLES, ids=lambda one: one.kind)
+@each_case("intent", EXAMPLES, ids=lambda intent_kind: intent_kind.kind)
 def test_it_comes_back_from_its_row_as_it_was_written(intent: Intent) -> None:
     assert type(intent).of(row(intent.kind, json.loads(json.dumps(intent.to_json())))) == intent
 
 
-@each_case("intent", EXAMPLES, ids=lambda one: one.kind)
+@each_case("intent", EXAMPLES, ids=lambda intent_kind: intent_kind.kind)
 def test_any_other_shape_is_refused(intent: Intent) -> None:
-    told = intent.to_json()
-    shapes: list[dict[str, object]] = [{**told, "unknown": 1}]
-    shapes += [{**told, field.name: object()} for field in fields(intent) if field.name in told]
-    shapes += [{n: v for n, v in told.items() if n != name} for name in ("user", "cell", "rollout") if name in told]
+    document = intent.to_json()
+    shapes: list[dict[str, object]] = [{**document, "unknown": 1}]
+    shapes += [{**document, field.name: object()} for field in fields(intent) if field.name in document]
+    shapes += [
+        {n: v for n, v in document.items() if n != name} for name in ("user", "cell", "rollout") if name in document
+    ]
     for shape in shapes:
         with pytest.raises(BrokenInvariantError, match="has an unreadable intent"):
             type(intent).of(row(intent.kind, shape))
@@ -108,10 +110,12 @@ def test_a_shape_that_is_refused_is_named(shape: dict[str, object], says: str) -
         SuspendIntent.of(row(OperationKind.SUSPEND, shape))
 
 
-@pytest.mark.parametrize("told", [{"cell": "c", "grow": 1}, {"cell": "c", "grow": "true"}, {"cell": 3, "grow": True}])
-def test_a_number_is_no_answer_to_yes_or_no(told: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "intent_fields", [{"cell": "c", "grow": 1}, {"cell": "c", "grow": "true"}, {"cell": 3, "grow": True}]
+)
+def test_a_number_is_no_answer_to_yes_or_no(intent_fields: dict[str, object]) -> None:
     with pytest.raises(BrokenInvariantError, match="pool_fill"):
-        PoolFillIntent.of(row(OperationKind.POOL_FILL, told))
+        PoolFillIntent.of(row(OperationKind.POOL_FILL, intent_fields))
 
 
 def test_a_row_of_another_kind_is_refused() -> None:

@@ -47,7 +47,7 @@ async def test_what_was_opened_is_ended_and_what_was_not_keeps_its_problem() -> 
 
     opened = [Outcome("a", part(id="1")), failed("b", AWAY), Outcome("c", part(id="2"))]
     outcomes = await end_each(opened, end)
-    assert [(one.subject, one.done, one.problem) for one in outcomes] == [
+    assert [(outcome.subject, outcome.done, outcome.problem) for outcome in outcomes] == [
         ("a", "", "broke"),
         ("b", "", "away"),
         ("c", "is full", ""),

@@ -94,14 +94,14 @@ class Countdown:
     async def observe(self) -> int:
         return self.left
 
-    def decide(self, seen: int) -> str | Done | Refused:
-        return "count" if seen else Done("counted")
+    def decide(self, count: int) -> str | Done | Refused:
+        return "count" if count else Done("counted")
 
-    def describe(self, step: str, seen: int) -> str:
-        return f"{step} {seen}"
+    def describe(self, step: str, count: int) -> str:
+        return f"{step} {count}"
 
-    async def do(self, step: str, seen: int) -> None:
-        assert (step, seen) == ("count", self.left)
+    async def do(self, step: str, count: int) -> None:
+        assert (step, count) == ("count", self.left)
         if self.error:
             raise self.error
         self.left -= 1
@@ -112,9 +112,9 @@ def made(work: Countdown) -> Callable[[Operation, Lease], Countdown]:
 
 
 async def test_steps_are_recorded_before_they_are_done_and_the_outcome_after() -> None:
-    rows, leases, told = Rows(), Leases(), list[str]()
-    assert await drive(OPERATION, made(Countdown(2)), rows, leases, told.append) == "counted"
-    assert rows.steps == told == ["count 2", "count 1"]
+    rows, leases, reports = Rows(), Leases(), list[str]()
+    assert await drive(OPERATION, made(Countdown(2)), rows, leases, reports.append) == "counted"
+    assert rows.steps == reports == ["count 2", "count 1"]
     assert rows.end == (OperationStatus.DONE, "counted")
     assert leases.released == 1
 
@@ -165,8 +165,8 @@ async def test_a_refusal_closes_the_row_with_its_reason() -> None:
 class Stubborn(Countdown):
     """Work whose step changes nothing."""
 
-    async def do(self, step: str, seen: int) -> None:
-        assert (step, seen) == ("count", self.left)
+    async def do(self, step: str, count: int) -> None:
+        assert (step, count) == ("count", self.left)
 
 
 async def test_a_step_that_changes_nothing_is_not_done_for_ever() -> None:

@@ -135,11 +135,11 @@ class Ends:
             raise self.error
         return Done("done")
 
-    def describe(self, step: None, seen: None) -> str:
-        raise AssertionError((step, seen))
+    def describe(self, step: None, observation: None) -> str:
+        raise AssertionError((step, observation))
 
-    async def do(self, step: None, seen: None) -> None:
-        raise AssertionError((step, seen))
+    async def do(self, step: None, observation: None) -> None:
+        raise AssertionError((step, observation))
 
 
 def worker_over(registry: Registry, errors: dict[str, HermesError]) -> tuple[Worker, list[Queue]]:

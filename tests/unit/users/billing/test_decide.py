@@ -126,17 +126,17 @@ def test_nothing_is_left_to_do(subscriptions: tuple[Subscription, ...], agent: A
 def test_what_is_under_way_or_an_operators_is_waited_for(
     subscriptions: tuple[Subscription, ...], agent: Agent, why: str
 ) -> None:
-    found = of(*subscriptions, agent=agent)
-    assert isinstance(found, Wait)
-    assert why in found.why
-    assert found.until is None
+    decision = of(*subscriptions, agent=agent)
+    assert isinstance(decision, Wait)
+    assert why in decision.why
+    assert decision.until is None
 
 
 @pytest.mark.parametrize("agent", [RUNNING, OURS])
 def test_a_failed_payment_changes_nothing_within_its_grace(agent: Agent) -> None:
-    found = of(FRESHLY, agent=agent)
-    assert isinstance(found, Wait)
-    assert found.until == NOW + timedelta(days=2)
+    decision = of(FRESHLY, agent=agent)
+    assert isinstance(decision, Wait)
+    assert decision.until == NOW + timedelta(days=2)
 
 
 def test_a_person_decides_about_what_is_not_known() -> None:
@@ -182,7 +182,7 @@ agents = st.one_of(
 )
 
 
-@given(st.lists(subscriptions_, max_size=3, unique_by=lambda one: one.id), agents)
+@given(st.lists(subscriptions_, max_size=3, unique_by=lambda item: item.id), agents)
 def test_steps_that_are_done_end(subscriptions: list[Subscription], agent: Agent | None) -> None:
     """Whatever is there and whatever is paid for: a few steps later nothing is left to do, and it is right."""
     for _ in range(6):

@@ -72,7 +72,7 @@ def test_the_runbook_has_the_same_table() -> None:
     rows = re.findall(
         r"^\| `([a-z_`, ]+)` \| ([^|]+) \| ([^|]+) \| \*\*([\w ]+)\*\*", RUNBOOK.read_text(), re.MULTILINE
     )
-    seen = {
+    due_by_case = {
         (Status(status), pause, in_grace): Due(entitled)
         for statuses, pauses, grace, entitled in rows
         for status in statuses.replace("`", "").split(", ")
@@ -83,4 +83,4 @@ def test_the_runbook_has_the_same_table() -> None:
         (status, pause, in_grace): expected(status, pause, in_grace=in_grace)
         for status, pause, in_grace in product(Status, ("", "void"), (True, False))
     }
-    assert seen == table
+    assert due_by_case == table

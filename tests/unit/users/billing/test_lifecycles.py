@@ -30,19 +30,19 @@ def test_events_in_any_order_end_in_the_one_right_state(users: int, events: int)
     now, endpoint = datetime.now(UTC), Endpoint()
     rules = Rules((endpoint.secret,), 300, livemode=False)
     lives = lifecycles(users, events, SEED)
-    told = list(delivered(lives, again=0.1, seed=SEED))
+    documents = list(delivered(lives, again=0.1, seed=SEED))
     facts: defaultdict[str, dict[str, BillingFact]] = defaultdict(dict)
     agents: dict[UserId, Agent | None] = {}
-    size = len(told) // PARTS + 1
-    for begin in range(0, len(told), size):
-        for one in told[begin : begin + size]:
-            fact = read_event(Delivery(*endpoint.signed(one), now), rules, now=now).fact
+    size = len(documents) // PARTS + 1
+    for begin in range(0, len(documents), size):
+        for event in documents[begin : begin + size]:
+            fact = read_event(Delivery(*endpoint.signed(event), now), rules, now=now).fact
             assert fact is not None
             facts[fact.subscription_id[4:12]].setdefault(fact.event_id, fact)
         for life in lives:
             user = UserId(life.user)
             agents[user] = settled(user, list(facts[user[:8]].values()), agents.get(user), now)
-    assert len(told) >= events * 11 // 10
+    assert len(documents) >= events * 11 // 10
     wrong = {life.user: life.expected for life in lives if not fits(agents[UserId(life.user)], life.expected)}
     assert wrong == {}
 

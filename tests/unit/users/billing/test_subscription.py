@@ -44,9 +44,9 @@ def fact(
 
 
 def now_of(*facts: BillingFact) -> Subscription:
-    found = subscription_of(facts)
-    assert found is not None
-    return found
+    subscription = subscription_of(facts)
+    assert subscription is not None
+    return subscription
 
 
 facts = st.builds(
@@ -67,14 +67,14 @@ def test_order_and_repetition_change_nothing(some: list[BillingFact], chance: ob
 
 @given(st.lists(facts, min_size=1, max_size=8))
 def test_once_ended_it_stays_so(some: list[BillingFact]) -> None:
-    found = now_of(fact(DELETED, 3, "canceled"), *some)
-    assert (found.status, found.failing_since) == (Status.CANCELED, None)
+    subscription = now_of(fact(DELETED, 3, "canceled"), *some)
+    assert (subscription.status, subscription.failing_since) == (Status.CANCELED, None)
 
 
 def test_the_newest_event_counts() -> None:
-    found = now_of(fact(UPDATED, 9, "active", "heavy"), fact(CREATED, 0, "incomplete"), fact(UPDATED, 3))
-    assert (found.status, found.prices, found.started_at) == (Status.ACTIVE, ("heavy",), BEGIN)
-    assert found.plan({"light": Plan.LIGHT, "heavy": Plan.HEAVY}) is Plan.HEAVY
+    subscription = now_of(fact(UPDATED, 9, "active", "heavy"), fact(CREATED, 0, "incomplete"), fact(UPDATED, 3))
+    assert (subscription.status, subscription.prices, subscription.started_at) == (Status.ACTIVE, ("heavy",), BEGIN)
+    assert subscription.plan({"light": Plan.LIGHT, "heavy": Plan.HEAVY}) is Plan.HEAVY
 
 
 def test_of_one_second_the_later_word_counts() -> None:
@@ -113,8 +113,8 @@ def test_the_first_event_says_whose_it_is() -> None:
     came = (fact(PAID, 3), fact(UPDATED, 4, price="heavy"), fact(CREATED, 0, user=BOB))
     assert owned_by(ADA, came) == {"sub_1"}
     assert owned_by(BOB, came) == frozenset()
-    [found] = subscriptions_of(ADA, came)
-    assert (found.user_id, found.prices) == (ADA, ("heavy",))
+    [subscription] = subscriptions_of(ADA, came)
+    assert (subscription.user_id, subscription.prices) == (ADA, ("heavy",))
     assert subscriptions_of(BOB, came) == ()
     assert subscription_of([fact(PAID, 3)]) is None
 

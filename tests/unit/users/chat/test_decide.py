@@ -118,8 +118,8 @@ def test_an_agent_that_does_not_answer_fails_the_turn_in_the_end(state: TurnStat
 def test_a_message_that_cannot_be_read_any_more_is_told_as_failed_and_not_sent() -> None:
     for state in (TurnState.QUEUED, TurnState.SENDING):
         lost = replace(a_turn(state), message="", is_lost=True)
-        for seen in (None, view(), view(QUESTION)):
-            assert next_step(lost, seen, NOW) == Finish(TurnState.FAILED, detail=NOT_REACHED)
+        for agent_view in (None, view(), view(QUESTION)):
+            assert next_step(lost, agent_view, NOW) == Finish(TurnState.FAILED, detail=NOT_REACHED)
     running = replace(a_turn(TurnState.RUNNING, run="r1"), message="", is_lost=True)
     assert next_step(running, view(run=Run(RunState.RUNNING)), NOW) == Follow("r1")
 
@@ -127,8 +127,8 @@ def test_a_message_that_cannot_be_read_any_more_is_told_as_failed_and_not_sent()
 def test_a_stopped_turn_is_never_sent_and_its_run_is_stopped() -> None:
     late = SETTLING + timedelta(seconds=1)
     stopped = Finish(TurnState.STOPPED)
-    for seen in (None, view(), view(QUESTION)):
-        assert next_step(a_turn(TurnState.QUEUED, is_stopped=True), seen, NOW) == stopped
+    for agent_view in (None, view(), view(QUESTION)):
+        assert next_step(a_turn(TurnState.QUEUED, is_stopped=True), agent_view, NOW) == stopped
     assert next_step(a_turn(TurnState.SENDING, sent=late, is_stopped=True), view(), NOW) == stopped
     # It may have been sent: that is found out first.
     assert next_step(a_turn(TurnState.SENDING, sent=late, is_stopped=True), None, NOW) == Wait()
@@ -163,21 +163,21 @@ _VIEWS = st.none() | st.builds(
     state=st.sampled_from(sorted(set(TurnState) - ENDED)),
     run=st.sampled_from(["", "r1"]),
     age=st.integers(0, 2 * int(LONGEST.total_seconds())),
-    seen=_VIEWS,
+    agent_view=_VIEWS,
     is_stopped=st.booleans(),
 )
 def test_whatever_the_agent_shows_each_turn_ends_and_none_is_sent_twice(
-    state: TurnState, run: str, age: int, seen: AgentView | None, *, is_stopped: bool
+    state: TurnState, run: str, age: int, agent_view: AgentView | None, *, is_stopped: bool
 ) -> None:
     turn = a_turn(state, age=timedelta(seconds=age), run=run, sent=timedelta(seconds=age), is_stopped=is_stopped)
-    step = next_step(turn, seen, NOW)
+    step = next_step(turn, agent_view, NOW)
     if isinstance(step, Send):
         assert state in {TurnState.QUEUED, TurnState.SENDING}
-        assert seen is not None
+        assert agent_view is not None
         assert not is_stopped
         if state is TurnState.SENDING:
-            assert seen.transcript.question_after(turn.transcript_mark, turn.message) is None
-            assert seen.active_runs == 0
+            assert agent_view.transcript.question_after(turn.transcript_mark, turn.message) is None
+            assert agent_view.active_runs == 0
     if age >= LONGEST.total_seconds():
         assert isinstance(step, Finish | Taken)
     if isinstance(step, Finish) and step.state is TurnState.FAILED:

@@ -33,7 +33,7 @@ STATUSES = st.sampled_from(list(AccountStatus))
 
 
 def connection(state: ConnectionState, **values: Any) -> Connection:  # noqa: ANN401 - fields of it
-    made = Connection(
+    connection = Connection(
         "id",
         UserId("ada"),
         InstanceId("i-1"),
@@ -45,7 +45,7 @@ def connection(state: ConnectionState, **values: Any) -> Connection:  # noqa: AN
         changed_at=NOW,
         link_expires_at=NOW + timedelta(minutes=10),
     )
-    return replace(made, **values)
+    return replace(connection, **values)
 
 
 def account(status: AccountStatus, service: str = "gmail", user: str = "i-1") -> VendorAccount:
@@ -75,8 +75,8 @@ def test_without_its_agent_a_connection_goes_away(
     current: Connection | None = connection(state)
     for _ in range(4):
         assert current
-        seen = account(status) if status else None
-        match next_step(current, seen, has_agent=False, now=NOW + timedelta(minutes=age)):
+        vendor_account = account(status) if status else None
+        match next_step(current, vendor_account, has_agent=False, now=NOW + timedelta(minutes=age)):
             case Move(state=after):
                 current = replace(current, state=after)
             case Clean():

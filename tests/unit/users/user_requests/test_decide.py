@@ -124,8 +124,8 @@ def test_only_what_is_paid_is_ended_or_changed(kind: RequestKind) -> None:
     refused = decide(request(kind), Facts(body), now=NOW)
     assert isinstance(refused, Refuse)
     assert refused.code == "no-plan"
-    one = subscription(Status.PAST_DUE)
-    step = decide(request(kind), Facts(body, subscription=one, last=one), now=NOW)
+    late = subscription(Status.PAST_DUE)
+    step = decide(request(kind), Facts(body, subscription=late, last=late), now=NOW)
     assert step == (EndWithPeriod("sub_1") if kind is RequestKind.CANCEL else OpenPortal("sub_1"))
 
 

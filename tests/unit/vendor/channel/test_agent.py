@@ -85,9 +85,12 @@ def test_a_failed_turn_names_status_and_class_of_the_error(more: dict[str, objec
 
 
 def test_a_failed_turn_repeats_neither_the_users_words_nor_a_key() -> None:
-    told = "{'error': {'message': 'ada said: my cat is ill; key sk_abc \x1b[2J', 'code': 'budget_exceeded'}}"
-    said = f"Error code: 400 - {told}"
-    event = {"choices": [{"delta": {}, "finish_reason": "error"}], "error": {"message": said * 500, "type": "T" * 500}}
+    text = "{'error': {'message': 'ada said: my cat is ill; key sk_abc \x1b[2J', 'code': 'budget_exceeded'}}"
+    output = f"Error code: 400 - {text}"
+    event = {
+        "choices": [{"delta": {}, "finish_reason": "error"}],
+        "error": {"message": output * 500, "type": "T" * 500},
+    }
     with pytest.raises(UnavailableError) as failed:
         piece_of("message", json.dumps(event))
     assert failed.value.message == "the agent could not finish its turn (HTTP 400, budget_exceeded)"

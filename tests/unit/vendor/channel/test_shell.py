@@ -51,8 +51,8 @@ async def test_output_and_exit_code_are_the_lines_own(shell: Shell) -> None:
 
 
 async def test_a_line_knows_the_exit_code_of_the_one_before(shell: Shell) -> None:
-    said = [(await shell.run(line)).stdout for line in ("false", "echo $?", "echo $?", "(exit 77)", "echo $?")]
-    assert said == [b"", b"1\n", b"0\n", b"", b"77\n"]
+    outputs = [(await shell.run(line)).stdout for line in ("false", "echo $?", "echo $?", "(exit 77)", "echo $?")]
+    assert outputs == [b"", b"1\n", b"0\n", b"", b"77\n"]
 
 
 async def test_a_line_that_leaves_the_shell_keeps_its_output_and_the_folder(shell: Shell, tmp_path: Path) -> None:

@@ -26,13 +26,13 @@ class Served:
     public: str
 
     def run(self, command: str = "id") -> tuple[int, dict[bool, bytes]]:
-        told = {False: b"", True: b""}
+        outputs = {False: b"", True: b""}
 
         def write(piece: bytes, is_error: bool) -> None:  # noqa: FBT001 - as SshSession calls it
-            told[is_error] += piece
+            outputs[is_error] += piece
 
         with connected(self.machine, self.key, self.public) as session:
-            return session.run(command, write), told
+            return session.run(command, write), outputs
 
 
 def key_in(folder: Path, name: str) -> tuple[Path, str]:
@@ -81,14 +81,14 @@ def test_another_key_is_not_taken(served: Served, tmp_path: Path) -> None:
 
 
 def test_a_connection_that_is_cut_is_told_as_that(served: Served) -> None:
-    code, told = 0, b""
+    code, outputs = 0, b""
     try:
         code, streams = served.run("dies")
-        told = streams[False]
+        outputs = streams[False]
     except UnavailableError as lost:
         assert "127.0.0.1 ended" in lost.message or "connection was lost" in lost.message  # noqa: PT017 - or the code
     else:
-        assert (code, told) == (255, b"half")
+        assert (code, outputs) == (255, b"half")
 
 
 def test_nobody_who_listens_is_told_as_that(served: Served) -> None:
@@ -99,8 +99,10 @@ def test_nobody_who_listens_is_told_as_that(served: Served) -> None:
         served.run()
 
 
-@pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.2\r\n"], ids=["nothing", "a banner"])
-def test_a_server_that_does_not_go_on_is_given_up(served: Served, said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("content", [b"", b"SSH-2.0-OpenSSH_9.2\r\n"], ids=["nothing", "a banner"])
+def test_a_server_that_does_not_go_on_is_given_up(
+    served: Served, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ssh, "_HANDSHAKE_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         served.machine = replace(served.machine, port=listener.getsockname()[1])
@@ -108,7 +110,7 @@ def test_a_server_that_does_not_go_on_is_given_up(served: Served, said: bytes, m
         def answer() -> None:
             accepted, _ = listener.accept()
             with accepted:
-                accepted.sendall(said)
+                accepted.sendall(content)
                 while accepted.recv(4096):
                     pass
 

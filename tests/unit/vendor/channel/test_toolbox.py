@@ -35,15 +35,17 @@ async def test_input_never_stands_in_a_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "kind", "said"),
+    ("lost", "kind", "message"),
     [
         (httpx.ReadTimeout(""), AnswerLostError, "no answer"),
         (httpx.ConnectError(""), MachineUnreachableError, "not reachable"),
     ],
 )
-async def test_input_of_a_command_that_was_lost_is_removed(lost: Exception, kind: type[Exception], said: str) -> None:
+async def test_input_of_a_command_that_was_lost_is_removed(
+    lost: Exception, kind: type[Exception], message: str
+) -> None:
     channel, answers = _channel(DONE, lost, DONE)
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=message):
         await channel.run("cat", stdin=b"x")
     assert answers.asked[-1] == "DELETE /api/v1/machines/m1/toolbox/files"
     assert answers.requests[-1].url.params["path"] == answers.requests[0].url.params["path"]

@@ -22,9 +22,9 @@ async def test_the_key_is_sent_as_bearer() -> None:
 async def test_a_machine_is_found_by_its_exact_name() -> None:
     listed = {"machines": [{"id": "1", "name": "edge-1"}, {"id": "2", "name": "edge"}]}
     client, _ = _client(json(200, listed))
-    found = await client.find_machine("edge")
-    assert found is not None
-    assert found.id == "2"
+    machine = await client.find_machine("edge")
+    assert machine is not None
+    assert machine.id == "2"
     assert await client.find_machine("edg") is None
 
 
@@ -63,7 +63,7 @@ async def test_a_resize_names_the_new_type() -> None:
 async def test_images_are_listed_looked_at_and_saved() -> None:
     image = {"id": "i1", "name": "base", "status": "creating", "disk_size_gb": 80}
     client, answers = _client(json(200, {"images": [image]}), json(200, image), json(202, image))
-    assert [one.name for one in await client.list_images()] == ["base"]
+    assert [listed.name for listed in await client.list_images()] == ["base"]
     assert (await client.get_image("i1")).disk_size_gb == 80
     assert not (await client.save_image("m1", name="base")).bootable
     assert answers.asked[-1] == "POST /api/v1/machines/m1/image"
@@ -84,8 +84,8 @@ async def test_a_proxy_token_is_given_and_hidden() -> None:
 
 async def test_server_types_are_asked_for_a_region() -> None:
     client, answers = _client(json(200, {"server_types": [{"name": "starter", "vcpu": 2, "available": False}]}))
-    found = await client.list_server_types(region="hel1")
-    assert [(one.name, one.available) for one in found] == [("starter", False)]
+    server_types = await client.list_server_types(region="hel1")
+    assert [(server_type.name, server_type.available) for server_type in server_types] == [("starter", False)]
     assert dict(answers.requests[0].url.params) == {"provider": "cloud", "region": "hel1"}
 
 

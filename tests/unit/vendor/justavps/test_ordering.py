@@ -158,9 +158,9 @@ async def test_deleted_ends_the_wait() -> None:
 
 
 async def test_a_wait_ends_and_says_what_was_seen_last() -> None:
-    told: list[str] = []
+    reports: list[str] = []
     with pytest.raises(WaitExpiredError, match="error"):
         await ordering.wait_ready(
-            Shop([], looks=["provisioning", "error"]).get_machine, "m", timeout_s=0.05, report=told.append
+            Shop([], looks=["provisioning", "error"]).get_machine, "m", timeout_s=0.05, report=reports.append
         )
-    assert "provisioning" in told[0]
+    assert "provisioning" in reports[0]

@@ -100,7 +100,7 @@ async def test_events_are_read_as_they_come() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "method", "kind", "said"),
+    ("cause", "method", "kind", "message"),
     [
         (httpx.ConnectError("refused"), "POST", errors.UnreachableError, r"not reachable \(refused\)"),
         (httpx.ReadTimeout(""), "POST", errors.LostChangeError, "no answer"),
@@ -108,11 +108,11 @@ async def test_events_are_read_as_they_come() -> None:
     ],
 )
 async def test_silence_is_named_without_token_or_query(
-    cause: Exception, method: str, kind: type[Exception], said: str
+    cause: Exception, method: str, kind: type[Exception], message: str
 ) -> None:
     proxy, _ = _proxy(cause)
     port = Port.of(LOCAL, 1, "CANARY")
-    with pytest.raises(kind, match=said) as raised:
+    with pytest.raises(kind, match=message) as raised:
         await proxy.request(port, method, "/x?secret=CANARY")
     assert "CANARY" not in str(raised.value) + repr(port)
 

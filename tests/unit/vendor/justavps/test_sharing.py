@@ -63,7 +63,7 @@ async def test_an_error_is_told_to_all_and_the_next_is_asked_anew() -> None:
     question.out.set()
     question.failure = OSError("no answer")
     shared = Shared(question)
-    assert all(isinstance(told, OSError) for told in await asyncio.gather(shared(), shared(), return_exceptions=True))
+    assert all(isinstance(error, OSError) for error in await asyncio.gather(shared(), shared(), return_exceptions=True))
     question.failure = None
     assert await shared() == 2
 

@@ -59,8 +59,8 @@ async def _streamed(answer: httpx.Response) -> list[OutputEvent | ExitEvent]:
 
 async def test_output_arrives_in_bytes_and_the_exit_is_last() -> None:
     data = base64.b64encode(b"a\xff").decode()
-    seen = await _streamed(_sse(("stdout", {"data": data}), ("stderr", {"data": data}), ("exit", {"exit_code": 4})))
-    assert seen == [OutputEvent("stdout", b"a\xff"), OutputEvent("stderr", b"a\xff"), ExitEvent(4)]
+    streamed = await _streamed(_sse(("stdout", {"data": data}), ("stderr", {"data": data}), ("exit", {"exit_code": 4})))
+    assert streamed == [OutputEvent("stdout", b"a\xff"), OutputEvent("stderr", b"a\xff"), ExitEvent(4)]
 
 
 async def test_other_spellings_of_the_stream_are_read() -> None:

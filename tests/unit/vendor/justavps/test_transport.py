@@ -64,8 +64,8 @@ async def test_each_refusal_is_a_type_that_says_what_to_do(
 async def test_a_machine_that_is_unknown_or_being_changed_can_be_asked_again_and_a_file_cannot(
     status: int, code: str, hint: str
 ) -> None:
-    said = {"error": "because", "code": code} if code else {"message": "because", "status": status}
-    client, _ = _client(json(status, said))
+    document = {"error": "because", "code": code} if code else {"message": "because", "status": status}
+    client, _ = _client(json(status, document))
     with pytest.raises((errors.ConflictError, errors.NotFoundError), match="because") as raised:
         await client.stop_machine("m1")
     assert (hint in str(raised.value.hint), bool(raised.value.hint)) == (True, bool(hint))
@@ -108,13 +108,13 @@ async def test_reads_are_tried_again(first: Answer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "least", "most"),
+    ("expected", "least", "most"),
     [("7", 7, 7), ("86400", 30, 30), ("9" * 400, 30, 30), ("", 0, 2), ("-5", 0, 2), ("soon", 0, 2)],
 )
 async def test_the_vendor_says_when_to_ask_again_within_reason(
-    waits: list[float], told: str, least: float, most: float
+    waits: list[float], expected: str, least: float, most: float
 ) -> None:
-    busy = httpx.Response(429, headers={"retry-after": told}, json={})
+    busy = httpx.Response(429, headers={"retry-after": expected}, json={})
     client, _ = _client(busy, busy, json(200, {"id": "m1"}))
     assert (await client.get_machine("m1")).id == "m1"
     assert len(waits) == 2

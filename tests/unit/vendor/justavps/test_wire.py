@@ -44,10 +44,10 @@ def test_a_status_never_met_is_unknown_and_not_an_error() -> None:
 
 
 def test_the_url_of_a_port_follows_the_template() -> None:
-    found = machine(slug="edge-1", urls={"port_template": "https://{port}--edge-1.example.net/"})
-    assert found.url_of_port(8642) == "https://8642--edge-1.example.net"
-    found = machine(slug="edge-1", urls={"port_template": "http://{port}--{slug}.localhost:4100"})
-    assert found.url_of_port(80) == "http://80--edge-1.localhost:4100"
+    parsed = machine(slug="edge-1", urls={"port_template": "https://{port}--edge-1.example.net/"})
+    assert parsed.url_of_port(8642) == "https://8642--edge-1.example.net"
+    parsed = machine(slug="edge-1", urls={"port_template": "http://{port}--{slug}.localhost:4100"})
+    assert parsed.url_of_port(80) == "http://80--edge-1.localhost:4100"
 
 
 def test_without_a_template_no_url_is_made_up() -> None:

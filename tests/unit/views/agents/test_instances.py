@@ -62,13 +62,13 @@ def test_an_instance() -> None:
 
 
 def test_an_instance_with_what_is_seen_of_it() -> None:
-    seen = Observation(
+    observation = Observation(
         INSTANCE,
         MachineState(MachineId("m"), MachineStatus.READY),
         NodeState(InstanceId("i"), 1, "d", "0.19.0-abc"),
         GatewayHealth.OK,
     )
-    shape = instance_shapes.observation(seen, Judgement(Condition.DEGRADED, ("it drains", "a turn failed")))
+    shape = instance_shapes.observation(observation, Judgement(Condition.DEGRADED, ("it drains", "a turn failed")))
     assert shape == {
         **SHAPE,
         "machine_status": "ready",
@@ -148,12 +148,12 @@ def test_an_agent_whose_termination_is_scheduled_is_ending_and_says_what_cancels
     assert [instance_line(row)["status"] for row in rows.values()] == list(rows)
     assert instance_shapes.instance(rows["ending"])["status"] == "suspended", "JSON keeps the field's four values"
     assert instance_shapes.instance(rows["ending"])["ends_at"] == "2026-12-05T04:24:00+00:00"
-    told = {name: instance_shapes.suspension(row, Suspension(until, "left us")) for name, row in rows.items()}
-    assert str(told["ending"]["undo"]) == "hermesops instance terminate ada --undo"
-    assert (str(told["suspended"]["undo"]), told["suspended"]["suspended_reason"]) == (
+    suspensions = {name: instance_shapes.suspension(row, Suspension(until, "left us")) for name, row in rows.items()}
+    assert str(suspensions["ending"]["undo"]) == "hermesops instance terminate ada --undo"
+    assert (str(suspensions["suspended"]["undo"]), suspensions["suspended"]["suspended_reason"]) == (
         "hermesops instance resume ada --reason WHY",
         "left us",
     )
-    assert told["running"] == {}
+    assert suspensions["running"] == {}
     ended = replace(rows["ending"], status=InstanceStatus.TERMINATED)
     assert instance_line(ended)["status"] == "terminated"

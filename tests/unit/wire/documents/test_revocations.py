@@ -46,9 +46,9 @@ def test_which_version_is_older(old: str, new: str) -> None:
 
 
 def test_the_same_version_in_other_words_is_not_older() -> None:
-    for one, other in (("0.19", "0.19.0"), ("0.19.0+ours", "0.19.0")):
-        assert not is_older(one, other)
-        assert not is_older(other, one)
+    for first, other in (("0.19", "0.19.0"), ("0.19.0+ours", "0.19.0")):
+        assert not is_older(first, other)
+        assert not is_older(other, first)
 
 
 @each_case(

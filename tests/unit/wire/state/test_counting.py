@@ -16,11 +16,11 @@ from hermesops.wire.state.digest import counting, tables_of
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     path = tmp_path / "state.db"
-    made = sqlite3.connect(path)
-    made.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id TEXT, content TEXT)")
-    made.executemany("INSERT INTO messages VALUES (?, 'one', ?)", [(n, f"sentence {n}") for n in range(1000)])
-    made.commit()
-    made.close()
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, session_id TEXT, content TEXT)")
+    connection.executemany("INSERT INTO messages VALUES (?, 'one', ?)", [(n, f"sentence {n}") for n in range(1000)])
+    connection.commit()
+    connection.close()
     return path
 
 

@@ -12,7 +12,7 @@ from tests.support.suite.cases import each_case
 
 
 @each_case(
-    ("kind", "name", "statement", "made"),
+    ("kind", "name", "statement", "text"),
     [
         ("table", "sessions", "CREATE TABLE sessions (id)", "TABLE"),
         ("table", "sessions", 'CREATE TABLE "sessions"(id)', "TABLE"),
@@ -26,8 +26,8 @@ from tests.support.suite.cases import each_case
         ("trigger", "one", "CREATE TRIGGER one AFTER INSERT ON sessions BEGIN SELECT 1; END", ""),
     ],
 )
-def test_an_entry_of_a_schema_is_what_its_statement_makes(kind: str, name: str, statement: str, made: str) -> None:
-    assert databases._kind_of(kind, name, statement, "sessions") == made
+def test_an_entry_of_a_schema_is_what_its_statement_makes(kind: str, name: str, statement: str, text: str) -> None:
+    assert databases._kind_of(kind, name, statement, "sessions") == text
 
 
 @each_case(
@@ -48,9 +48,9 @@ def test_an_entry_that_says_one_thing_and_makes_another_is_refused(kind: str, na
 
 @pytest.fixture
 def database(tmp_path: Path) -> bytes:
-    made = sqlite3.connect(tmp_path / "state.db")
-    made.execute("CREATE TABLE sessions (id)")
-    made.close()
+    connection = sqlite3.connect(tmp_path / "state.db")
+    connection.execute("CREATE TABLE sessions (id)")
+    connection.close()
     return os.fsencode(tmp_path / "state.db")
 
 

@@ -17,7 +17,7 @@ def _digest(*session: object) -> str:
 
 
 @each_case(
-    ("one", "other"),
+    ("first", "other"),
     [
         (("ab", "c", ""), ("a", "bc", "")),
         (("a", "", "b"), ("a", "b", "")),
@@ -27,7 +27,7 @@ def _digest(*session: object) -> str:
     ],
 )
 def test_rows_that_read_alike_when_run_together_are_not_the_same(
-    one: tuple[object, ...], other: tuple[object, ...]
+    first: tuple[object, ...], other: tuple[object, ...]
 ) -> None:
-    assert _digest(*one) != _digest(*other)
-    assert _digest(*one) == _digest(*one)
+    assert _digest(*first) != _digest(*other)
+    assert _digest(*first) == _digest(*first)

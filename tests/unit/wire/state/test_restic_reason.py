@@ -30,16 +30,16 @@ def test_a_refused_key_is_told_as_that_by_machine_and_platform_and_repeating_doe
     program = tmp_path / "restic"
     monkeypatch.setattr(restic, "PROGRAM", str(program))
     for refusal in REFUSALS:
-        said = _NOT_OPENED.format(refusal)
-        program.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+        text = _NOT_OPENED.format(refusal)
+        program.write_text(f"#!/bin/sh\necho '{text}' >&2\nexit 1\n")
         program.chmod(0o755)
         reader = Restic(Repository("/nowhere", "p"), Access(0o600, os.geteuid(), os.getegid()))
-        with pytest.raises(RefusedError) as told:
+        with pytest.raises(RefusedError) as caught:
             reader.full_id("abc")
-        assert str(told.value).startswith(f"restic: {KEY_REFUSED}: Fatal: unable to open config file"), refusal
-        assert refusal in str(told.value)
-        assert isinstance(failure_of(said), Refused), refusal
-        assert refusal in failure_of(said).message
+        assert str(caught.value).startswith(f"restic: {KEY_REFUSED}: Fatal: unable to open config file"), refusal
+        assert refusal in str(caught.value)
+        assert isinstance(failure_of(text), Refused), refusal
+        assert refusal in failure_of(text).message
 
 
 def test_another_failure_is_told_by_its_reason_and_may_be_repeated() -> None:
@@ -50,6 +50,6 @@ def test_another_failure_is_told_by_its_reason_and_may_be_repeated() -> None:
         "": "ended without a message",
         "Fatal: \x1b[31m" + "x" * 1000: "Fatal: ?[31m" + "x" * 288,
     }
-    for said, reason in cases.items():
-        assert reason_in(said) == reason
+    for output, reason in cases.items():
+        assert reason_in(output) == reason
     assert NotReadyError.exit_code != RefusedError.exit_code

@@ -26,7 +26,7 @@ def edit(registry: Registry, table: sa.Table, **values: object) -> None:
 
 
 def subjects(registry: Registry) -> list[str]:
-    return [found.subject for found in registry.consistency.contradictions()]
+    return [contradiction.subject for contradiction in registry.consistency.contradictions()]
 
 
 def test_a_registry_of_ordinary_rows_contradicts_itself_nowhere(registry: Registry) -> None:
@@ -47,17 +47,17 @@ def test_one_machine_of_two_instances(registry: Registry) -> None:
     first, second = placed(registry, "ada"), placed(registry, "eve")
     for instance in (first, second):
         registry.instances.set_machine(instance.id, MACHINE)
-    [found] = registry.consistency.contradictions()
-    assert found.subject == "machine/m-1"
-    assert first.id in found.what
-    assert second.id in found.what
+    [contradiction] = registry.consistency.contradictions()
+    assert contradiction.subject == "machine/m-1"
+    assert first.id in contradiction.what
+    assert second.id in contradiction.what
 
 
 def test_running_on_no_machine_and_named_as_of_another_environment(registry: Registry) -> None:
     instance = placed(registry, "ada")
     registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
     edit(registry, tables.instance_details, machine_name="hermes-staging-cell1-0123456789ab")
-    assert [found.what.split(",")[0] for found in registry.consistency.contradictions()] == [
+    assert [contradiction.what.split(",")[0] for contradiction in registry.consistency.contradictions()] == [
         "its machine hermes-staging-cell1-0123456789ab has no name of environment local",
         "is running",
     ]
@@ -75,9 +75,9 @@ def test_operations_of_no_instance_and_of_an_ended_one(registry: Registry) -> No
     of_nobody = registry.operations.open(OperationKind.PROVISION, "instance/gone")
     registry.terminations.terminate(instance.id)
     late = registry.operations.open(OperationKind.RESTART, f"instance/{instance.id}", instance_id=instance.id)
-    found = {one.subject: one for one in registry.consistency.contradictions()}
-    assert set(found) == {f"operation/{of_nobody.id}", f"operation/{late.id}"}
-    assert str(found[f"operation/{late.id}"].hint) == f"hermesops operation abandon {late.id}"
+    by_subject = {contradiction.subject: contradiction for contradiction in registry.consistency.contradictions()}
+    assert set(by_subject) == {f"operation/{of_nobody.id}", f"operation/{late.id}"}
+    assert str(by_subject[f"operation/{late.id}"].hint) == f"hermesops operation abandon {late.id}"
 
 
 def test_leases_of_nobody_and_of_an_epoch_that_has_not_begun(registry: Registry) -> None:
@@ -85,8 +85,8 @@ def test_leases_of_nobody_and_of_an_epoch_that_has_not_begun(registry: Registry)
     registry.leases.take(nobody, "me")
     assert subjects(registry) == [f"lease/{nobody}"]
     edit(registry, tables.leases, epoch=7, holder="")
-    [found] = registry.consistency.contradictions()
-    assert "epoch 7" in found.what
+    [contradiction] = registry.consistency.contradictions()
+    assert "epoch 7" in contradiction.what
 
 
 def test_secrets_that_another_key_sealed_are_named_and_not_repeated(registry_url: str) -> None:
@@ -94,10 +94,10 @@ def test_secrets_that_another_key_sealed_are_named_and_not_repeated(registry_url
     instance = placed(with_one_key, "ada")
     other = KeyRing("k2", {"k2": bytes(32)}).seal("canary-93", place="instance_details/api_server_key/x")
     edit(with_one_key, tables.instance_details, api_server_key=other)
-    [found] = with_one_key.consistency.contradictions()
+    [contradiction] = with_one_key.consistency.contradictions()
     with_one_key.close()
-    assert found.subject == f"instance_details/api_server_key/{instance.id}"
-    assert "canary-93" not in str(found)
+    assert contradiction.subject == f"instance_details/api_server_key/{instance.id}"
+    assert "canary-93" not in str(contradiction)
 
 
 def test_a_fleet_in_one_look(registry: Registry) -> None:
@@ -123,18 +123,22 @@ def test_what_machines_looked_like_and_what_has_changed_since(registry: Registry
     first = MachineObservation(MACHINE, "hermes-a", "starter", "ready", "boot1")
     assert registry.observations.record([first]) == {}
     assert registry.observations.record([replace(first, boot_id="")])[MACHINE].boot_id == "boot1"
-    seen = registry.observations.record([replace(first, server_type="pro", boot_id="boot2")])
-    assert seen[MACHINE].boot_id == "boot1", "a look without asking the machine forgot its boot"
-    assert seen[MACHINE].boot_seen_at is not None
+    record = registry.observations.record([replace(first, server_type="pro", boot_id="boot2")])
+    assert record[MACHINE].boot_id == "boot1", "a look without asking the machine forgot its boot"
+    assert record[MACHINE].boot_seen_at is not None
     registry.observations.record([])
     assert registry.observations.record([]) == {}
-    told = [entry.action for entry in reversed(registry.audit.list(subject="machine/hermes-a"))]
-    assert told == ["machine_resized_seen", "machine_reboot_seen", "machine_gone_seen"]
+    reports = [entry.action for entry in reversed(registry.audit.list(subject="machine/hermes-a"))]
+    assert reports == ["machine_resized_seen", "machine_reboot_seen", "machine_gone_seen"]
 
 
 def machines(registry: Registry) -> dict[str, str]:
     """The statuses of instances' machines, by user."""
-    return {one.user: one.machine_status for tally in registry.fleet.tally_cells() for one in tally.instances}
+    return {
+        recorded_instance.user: recorded_instance.machine_status
+        for tally in registry.fleet.tally_cells()
+        for recorded_instance in tally.instances
+    }
 
 
 def test_machines_of_instances_are_as_the_vendor_listed_them_last(registry: Registry) -> None:
@@ -144,14 +148,18 @@ def test_machines_of_instances_are_as_the_vendor_listed_them_last(registry: Regi
         registry.instances.set_machine(rows[user].id, MachineId(f"m-{user}"))
         registry.instances.set_status(rows[user].id, InstanceStatus.RUNNING)
     assert machines(registry) == dict.fromkeys(users, "")
-    seen = [MachineObservation(MachineId(f"m-{user}"), user, "starter", status) for user, status in SEEN.items()]
-    registry.observations.record(seen, missing={MachineId("m-cleo"): "hermes-cleo"})
+    observations = [
+        MachineObservation(MachineId(f"m-{user}"), user, "starter", status) for user, status in SEEN.items()
+    ]
+    registry.observations.record(observations, missing={MachineId("m-cleo"): "hermes-cleo"})
     registry.instances.set_machine(rows["dan"].id, MachineId("m-another"))
     assert machines(registry) == {"ada": "ready", "bob": "stopped", "cleo": "gone", "dan": "", "eve": ""}
-    registry.observations.record(seen, missing={MachineId("m-cleo"): "hermes-cleo"})
+    registry.observations.record(observations, missing={MachineId("m-cleo"): "hermes-cleo"})
     gone = [entry.action for entry in registry.audit.list(subject="machine/hermes-cleo")]
     assert gone == ["machine_gone_seen"], "what is gone is told once"
-    registry.observations.record([*seen, MachineObservation(MachineId("m-cleo"), "hermes-cleo", "starter", "ready")])
+    registry.observations.record(
+        [*observations, MachineObservation(MachineId("m-cleo"), "hermes-cleo", "starter", "ready")]
+    )
     assert machines(registry)["cleo"] == "ready"
 
 
@@ -168,15 +176,15 @@ def test_when_machines_were_listed_last_is_remembered_even_where_nothing_changed
 
 def test_an_instance_comes_back_once_with_everything_its_machine_remembers(registry: Registry) -> None:
     settings = InstanceSettings(messengers={"TELEGRAM_BOT_TOKEN": "1:x"}, cron=({"cron": "30m", "prompt": "hi"},))
-    one = replace(recovered(0), settings=settings, model_token_generation=4).called("ada")
-    assert registry.recovery.recover_instance(one, why="lost")
-    assert not registry.recovery.recover_instance(one, why="lost")
+    claim = replace(recovered(0), settings=settings, model_token_generation=4).called("ada")
+    assert registry.recovery.recover_instance(claim, why="lost")
+    assert not registry.recovery.recover_instance(claim, why="lost")
     instance = registry.instances.find("ada")
-    assert (instance.id, instance.machine_id, instance.status) == (one.id, one.machine_id, InstanceStatus.RUNNING)
-    assert (instance.cell, instance.epoch, instance.created_at) == (one.cell, one.epoch, one.created_at)
-    assert registry.instance_secrets.settings(one.id) == settings
-    assert registry.instance_secrets.api_server_key(one.id) == one.api_server_key
-    assert registry.model_tokens.get(one.id).generation == 4
+    assert (instance.id, instance.machine_id, instance.status) == (claim.id, claim.machine_id, InstanceStatus.RUNNING)
+    assert (instance.cell, instance.epoch, instance.created_at) == (claim.cell, claim.epoch, claim.created_at)
+    assert registry.instance_secrets.settings(claim.id) == settings
+    assert registry.instance_secrets.api_server_key(claim.id) == claim.api_server_key
+    assert registry.model_tokens.get(claim.id).generation == 4
     assert registry.consistency.contradictions() == ()
 
 

@@ -49,16 +49,16 @@ class Place:
 
     def subjects(self) -> list[str]:
         registry = self.open()
-        found = [entry.subject for entry in reversed(registry.audit.list())]
+        names = [entry.subject for entry in reversed(registry.audit.list())]
         registry.close()
-        return found
+        return names
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    made = Place(tmp_path / "state")
-    made.write(1, 2)
-    return made
+    place = Place(tmp_path / "state")
+    place.write(1, 2)
+    return place
 
 
 def damage(file: Path, how: str) -> bytes:

@@ -26,10 +26,10 @@ def test_computers_that_work_at_random_contradict_nothing(registry_url: str, tmp
         )
         for seed, anchor in anchors.items()
     ]
-    said = [process.communicate(timeout=120) for process in running]
-    assert [process.returncode for process in running] == [0, 0], said
-    lines = [line for out, _ in said for line in out.splitlines()]
-    found = contradictions(registry, map(Anchor, anchors.values()), lines)
-    assert found == []
+    outputs = [process.communicate(timeout=120) for process in running]
+    assert [process.returncode for process in running] == [0, 0], outputs
+    lines = [line for out, _ in outputs for line in out.splitlines()]
+    names = contradictions(registry, map(Anchor, anchors.values()), lines)
+    assert names == []
     assert len(registry.audit.list()) > ROUNDS, "they did work"
     registry.close()

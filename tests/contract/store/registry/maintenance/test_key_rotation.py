@@ -46,9 +46,9 @@ class MortalRegistry(FakeRegistry):
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    made = tmp_path / "registry.key"
-    make_secret(made, Ring.fresh().to_text())
-    return made
+    path = tmp_path / "registry.key"
+    make_secret(path, Ring.fresh().to_text())
+    return path
 
 
 @pytest.fixture
@@ -107,8 +107,8 @@ def test_every_secret_opens_after_a_rotation_and_the_old_key_is_dropped(registry
     assert set(ring_in(file).keys) == {key}
     assert known(registry) == before
     assert registry.sealing.count_otherwise() == 0
-    told = [entry for entry in registry.audit.list(subject="registry/key") if entry.why == "yearly"]
-    assert [entry.action for entry in told] == ["registry_key_rotated", "registry_key_changed"]
+    audited = [entry for entry in registry.audit.list(subject="registry/key") if entry.why == "yearly"]
+    assert [entry.action for entry in audited] == ["registry_key_rotated", "registry_key_changed"]
 
 
 def test_a_key_is_kept_while_a_copy_of_the_registry_may_need_it(registry: Registry, file: Path) -> None:

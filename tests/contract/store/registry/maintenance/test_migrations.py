@@ -41,17 +41,19 @@ Newer = Callable[..., AbstractContextManager[tuple[str, ...]]]
 def instance(registry: Registry) -> Instance:
     """In a registry with rows in a dozen tables."""
     registry.images.record(ImageId("i-1"), name="hermes-base", digest="d" * 64, manifest={"packages": {"a": "1"}})
-    made = placed(registry)
-    subject, machine = f"instance/{made.id}", MachineId("m-1")
-    registry.instances.set_machine(made.id, machine, ip="10.1.2.3")
-    registry.instances.set_status(made.id, InstanceStatus.RUNNING, why='ümläut "quoted"')
-    registry.connections.connect(made.id, "google", access_token="access", scopes=("mail",), expires_at=AT)
+    instance = placed(registry)
+    subject, machine = f"instance/{instance.id}", MachineId("m-1")
+    registry.instances.set_machine(instance.id, machine, ip="10.1.2.3")
+    registry.instances.set_status(instance.id, InstanceStatus.RUNNING, why='ümläut "quoted"')
+    registry.connections.connect(instance.id, "google", access_token="access", scopes=("mail",), expires_at=AT)
     registry.proxy_tokens.keep(ProxyToken("t-1", machine, "chat", AT, "token"))
     settings = InstanceSettings(personality="kind")
-    changing = registry.settings_changes.change(made.id, settings, subject=subject, intent={"before": "x"}, why="asked")
+    changing = registry.settings_changes.change(
+        instance.id, settings, subject=subject, intent={"before": "x"}, why="asked"
+    )
     registry.operations.record_step(changing.id, "waiting")
     registry.leases.take(subject, "one")
-    return registry.instances.get(made.id)
+    return registry.instances.get(instance.id)
 
 
 @pytest.fixture
@@ -63,9 +65,9 @@ def newer(tmp_path: Path) -> Newer:
 def revision_of(url: str) -> str:
     database = Database(url)
     with database.reading() as connection:
-        found: str = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one()
+        version: str = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar_one()
     database.close()
-    return found
+    return version
 
 
 def rows_of(registry: Registry) -> Rows:
@@ -79,8 +81,8 @@ def rows_of(registry: Registry) -> Rows:
 def differences_of(registry: Registry) -> list[Any]:
     """What the tables have that this code does not know, or the other way round."""
     with registry._database.reading() as connection:
-        found: list[Any] = compare_metadata(MigrationContext.configure(connection), indexes.metadata)
-    return found
+        differences: list[Any] = compare_metadata(MigrationContext.configure(connection), indexes.metadata)
+    return differences
 
 
 def test_a_registry_of_the_first_revision_comes_to_the_tables_that_code_knows(tmp_path: Path) -> None:
@@ -117,7 +119,9 @@ def test_everything_that_was_there_is_there(
     assert migrated.instance_secrets.api_server_key(instance.id) == registry.instance_secrets.api_server_key(
         instance.id
     )
-    assert [one.access_token for one in migrated.connections.list(instance.id)] == ["access"]
+    assert [service_connection.access_token for service_connection in migrated.connections.list(instance.id)] == [
+        "access"
+    ]
     assert migrated.audit.check().findings == ()
     [operation] = migrated.operations.list(unfinished=True)
     assert (operation.kind, operation.intent) == (OperationKind.CONFIGURE, {"before": "x"})
@@ -189,11 +193,11 @@ def test_an_older_registry_on_postgresql_is_migrated_only_when_asked(
 @pytest.fixture
 def copies(tmp_path: Path) -> Copies:
     """Those of a registry of this revision, which has one user."""
-    made = Copies(tmp_path / "registry.db", keep=3)
-    registry = registry_at(f"sqlite:///{made.file}")
+    copies = Copies(tmp_path / "registry.db", keep=3)
+    registry = registry_at(f"sqlite:///{copies.file}")
     registry.users.resolve("ada", create=True)
     registry.close()
-    return made
+    return copies
 
 
 def test_a_copy_from_before_stays(copies: Copies, newer: Newer) -> None:

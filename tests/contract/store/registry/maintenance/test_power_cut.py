@@ -31,16 +31,16 @@ def test_a_tail_of_the_journal_that_never_reached_the_disk_takes_whole_transacti
         registry.audit.append("command_run", f"instance/{number}", why="because")
         sizes.append((live / "registry.db-wal").stat().st_size)
     cuts = {cut for size in sizes for cut in (size, size - 1, size - _FRAME, size - _FRAME + 30) if cut > _HEADER}
-    seen = set()
+    numbers = set()
     for cut in sorted({0, _HEADER, *cuts}):
         left = tmp_path / f"cut-{cut}"
         left.mkdir()
         for name in ("registry.db", "anchor"):
             shutil.copy(live / name, left / name)
         (left / "registry.db-wal").write_bytes((live / "registry.db-wal").read_bytes()[:cut])
-        seen.add(_entries_after(left, at_least=sum(size <= cut for size in sizes)))
+        numbers.add(_entries_after(left, at_least=sum(size <= cut for size in sizes)))
     registry.close()
-    assert {1, 2, 3, 4, 5, 6} <= seen
+    assert {1, 2, 3, 4, 5, 6} <= numbers
 
 
 def _entries_after(left: Path, *, at_least: int) -> int:
@@ -65,6 +65,6 @@ def _entries_after(left: Path, *, at_least: int) -> int:
 
 def _has_tables(file: Path) -> bool:
     connection = sqlite3.connect(file)
-    found = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    count = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     connection.close()
-    return bool(found)
+    return bool(count)

@@ -52,10 +52,10 @@ def test_what_opens_a_repository_is_sealed_and_said_nowhere(registry: Registry, 
 
 
 def test_a_backup_is_recorded_once(registry: Registry, ada: Instance) -> None:
-    one = backup(ada.id, "a" * 64)
-    registry.backups.record(one)
-    registry.backups.record(dataclasses.replace(one, why="again"))
-    assert registry.backups.list(ada.id) == (one,)
+    copy = backup(ada.id, "a" * 64)
+    registry.backups.record(copy)
+    registry.backups.record(dataclasses.replace(copy, why="again"))
+    assert registry.backups.list(ada.id) == (copy,)
     assert [entry.action for entry in registry.audit.list()].count("backed_up") == 1
 
 
@@ -107,7 +107,7 @@ def test_what_is_gone_from_the_repository_is_forgotten(registry: Registry, ada: 
     registry.backups.record(backup(ada.id, "b"))
     registry.backups.forget(ada.id, ["a", "unknown"], why="retention")
     registry.backups.forget(ada.id, [], why="retention")
-    assert [one.id for one in registry.backups.list(ada.id)] == ["b"]
+    assert [backup.id for backup in registry.backups.list(ada.id)] == ["b"]
 
 
 def test_what_would_be_lost_is_known_of_those_that_run(registry: Registry, ada: Instance) -> None:

@@ -41,8 +41,8 @@ def ordered(registry: Registry, instance: Instance, order_id: str = "0" * 32, *,
     return registry.break_glass.add(order)
 
 
-def says(registry: Registry, said: SshReport | None, key: str = HOST_KEY) -> None:
-    registry.break_glass.report(HERE, Report(SshHost(key, ADDRESS), said))
+def says(registry: Registry, ssh_report: SshReport | None, key: str = HOST_KEY) -> None:
+    registry.break_glass.report(HERE, Report(SshHost(key, ADDRESS), ssh_report))
 
 
 def actions(registry: Registry) -> list[str]:
@@ -68,12 +68,12 @@ def test_an_order_is_for_its_machine_alone_until_it_expires(
 def test_what_the_machine_says_is_kept_and_audited_once(registry: Registry, ada: Instance) -> None:
     order = ordered(registry, ada)
     is_open = SshReport(order.id, "open", address="10.0.0.7")
-    for said in (None, is_open, is_open):
-        says(registry, said)
-    found = registry.break_glass.get(order.id)
-    assert (found.address, found.state(registry.now())) == ("10.0.0.7", "open")
-    assert registry.break_glass.list_open() == (found,)
-    assert registry.break_glass.current(HERE, ada.id) == found
+    for ssh_report in (None, is_open, is_open):
+        says(registry, ssh_report)
+    stored_order = registry.break_glass.get(order.id)
+    assert (stored_order.address, stored_order.state(registry.now())) == ("10.0.0.7", "open")
+    assert registry.break_glass.list_open() == (stored_order,)
+    assert registry.break_glass.current(HERE, ada.id) == stored_order
     for _ in range(2):
         says(registry, None)
     closed = registry.break_glass.get(order.id)
@@ -91,8 +91,8 @@ def test_what_the_machine_says_is_kept_and_audited_once(registry: Registry, ada:
 def test_a_refused_order_says_why_and_is_handed_out_no_more(registry: Registry, ada: Instance, *, named: bool) -> None:
     order = ordered(registry, ada)
     says(registry, SshReport(order.id if named else "", "refused", "by nobody"))
-    found = registry.break_glass.get(order.id)
-    assert (found.state(registry.now()), found.outcome) == ("refused", "by nobody")
+    stored_order = registry.break_glass.get(order.id)
+    assert (stored_order.state(registry.now()), stored_order.outcome) == ("refused", "by nobody")
     assert registry.break_glass.current(HERE, ada.id) is None
     assert actions(registry)[-1] == "break_glass_refused"
 
@@ -100,10 +100,12 @@ def test_a_refused_order_says_why_and_is_handed_out_no_more(registry: Registry, 
 def test_it_is_ended_early_and_the_machine_confirms_that(registry: Registry, ada: Instance) -> None:
     order = ordered(registry, ada)
     says(registry, SshReport(order.id, "open", address="10.0.0.7"))
-    assert [one.id for one in registry.break_glass.withdraw(ada.id, why="done")] == [order.id]
+    assert [stored_order.id for stored_order in registry.break_glass.withdraw(ada.id, why="done")] == [order.id]
     assert registry.break_glass.withdraw(ada.id, why="done") == ()
     assert registry.break_glass.current(HERE, ada.id) is None
-    assert [one.id for one in registry.break_glass.list_open()] == [order.id]  # the machine has not said so yet
+    assert [stored_order.id for stored_order in registry.break_glass.list_open()] == [
+        order.id
+    ]  # the machine has not said so yet
     says(registry, SshReport(order.id, "closed", "the access was ended early"))
     assert registry.break_glass.list_open() == ()
     assert registry.break_glass.get(order.id).outcome == "the access was ended early"
@@ -113,7 +115,7 @@ def test_it_is_ended_early_and_the_machine_confirms_that(registry: Registry, ada
 def test_a_second_order_takes_the_place_of_the_first(registry: Registry, ada: Instance) -> None:
     first, second = ordered(registry, ada), ordered(registry, ada, "1" * 32)
     assert registry.break_glass.current(HERE, ada.id) == second
-    assert [one.id for one in registry.break_glass.list(ada.id)] in ([second.id, first.id], [first.id, second.id])
+    assert [order.id for order in registry.break_glass.list(ada.id)] in ([second.id, first.id], [first.id, second.id])
     says(registry, SshReport(first.id, "open", address="10.0.0.7"))
     assert registry.break_glass.list_open() == ()
 

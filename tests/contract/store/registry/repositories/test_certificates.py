@@ -60,8 +60,8 @@ def test_a_revoked_one_counts_no_more_and_renews_nothing(registry: Registry) -> 
     assert registry.certificates.find_valid("a1") is None
     with pytest.raises(RefusedError, match="is no longer valid"):
         registry.certificates.add(replace(MADE, serial="b2"), renews="a1")
-    (told,) = registry.certificates.list(MACHINE)
-    assert (told.serial, told.why) == ("a1", "lost")
+    (certificate,) = registry.certificates.list(MACHINE)
+    assert (certificate.serial, certificate.why) == ("a1", "lost")
 
 
 def test_what_is_renewed_while_it_is_revoked_counts_no_more(registry: Registry) -> None:
@@ -81,7 +81,7 @@ def test_no_two_machines_have_one_key(registry: Registry) -> None:
     with pytest.raises(KeyTakenError, match="m-2 requests a certificate with the key of machine m-1"):
         registry.certificates.add(replace(MADE, serial="b2", machine_id=MachineId("m-2")))
     registry.certificates.add(replace(MADE, serial="c3"))
-    assert {one.serial for one in registry.certificates.list()} == {"a1", "c3"}
+    assert {certificate.serial for certificate in registry.certificates.list()} == {"a1", "c3"}
 
 
 def test_a_machine_is_issued_so_many_an_hour(registry: Registry, clock: TurnedClock) -> None:

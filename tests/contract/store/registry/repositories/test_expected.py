@@ -27,7 +27,7 @@ def opened(registry: Registry, instance: Instance, *, reason: str = f"{REASON}si
 
 
 def busy(registry: Registry) -> dict[str, str]:
-    return {one.user: one.busy for one in registry.fleet.expected(reason=REASON).instances}
+    return {expected.user: expected.busy for expected in registry.fleet.expected(reason=REASON).instances}
 
 
 def test_heartbeats_are_recorded_at_once_and_never_go_back(registry: Registry) -> None:
@@ -47,11 +47,17 @@ def test_only_instances_that_should_run_are_expected(registry: Registry) -> None
     registry.instances.set_status(users["asleep"].id, InstanceStatus.SUSPENDED)
     registry.instances.leave_machine(users["leaving"].id)
     registry.instances.begin_grace(users["ending"].id, registry.now())
-    found = registry.fleet.expected(reason=REASON)
-    assert [(one.user, one.machine_status, one.last_heartbeat, one.busy) for one in found.instances] == [
-        ("ada", "", None, "")
-    ]
-    assert (found.listed_at, found.repairs, found.left, found.now) == (None, (), (), registry.now())
+    expected_fleet = registry.fleet.expected(reason=REASON)
+    assert [
+        (expected.user, expected.machine_status, expected.last_heartbeat, expected.busy)
+        for expected in expected_fleet.instances
+    ] == [("ada", "", None, "")]
+    assert (expected_fleet.listed_at, expected_fleet.repairs, expected_fleet.left, expected_fleet.now) == (
+        None,
+        (),
+        (),
+        registry.now(),
+    )
 
 
 def test_what_somebody_works_on_is_busy(registry: Registry) -> None:
@@ -66,7 +72,7 @@ def test_what_somebody_works_on_is_busy(registry: Registry) -> None:
     registry.leases.release(lease)
     registry.operations.finish(row.id, OperationStatus.DONE, "well")
     assert set(busy(registry).values()) == {""}
-    assert cleo.id in {one.id for one in registry.fleet.expected(reason=REASON).instances}
+    assert cleo.id in {expected.id for expected in registry.fleet.expected(reason=REASON).instances}
 
 
 def test_repairs_of_a_day_are_told_whoever_asked_for_them(registry: Registry, clock: TurnedClock) -> None:
@@ -88,7 +94,9 @@ def test_repairs_of_a_day_are_told_whoever_asked_for_them(registry: Registry, cl
     moved = registry.operations.open(
         OperationKind.RELOCATE, instance_subject(bob.id), intent=relocate.to_json(), instance_id=bob.id
     )
-    assert {one.kind for one in registry.fleet.expected(reason=REASON).repairs} == {RepairKind.REBOOT}, "a mere move"
+    assert {repair.kind for repair in registry.fleet.expected(reason=REASON).repairs} == {RepairKind.REBOOT}, (
+        "a mere move"
+    )
     registry.operations.finish(moved.id, OperationStatus.ABANDONED, "no")
     restored = registry.operations.open(
         OperationKind.RELOCATE,
@@ -96,38 +104,41 @@ def test_repairs_of_a_day_are_told_whoever_asked_for_them(registry: Registry, cl
         intent=relocate.to_json() | {"snapshot": "s"},
         instance_id=bob.id,
     )
-    found = registry.fleet.expected(reason=REASON)
-    told = {(one.instance_id, one.kind, one.began_at, one.ended_at, one.has_failed) for one in found.repairs}
-    assert told == {
+    expected_fleet = registry.fleet.expected(reason=REASON)
+    repairs = {
+        (repair.instance_id, repair.kind, repair.began_at, repair.ended_at, repair.has_failed)
+        for repair in expected_fleet.repairs
+    }
+    assert repairs == {
         (ada.id, RepairKind.REBOOT, began - timedelta(seconds=60), began, True),
         (ada.id, RepairKind.REBOOT, began, None, False),
         (bob.id, RepairKind.REPLACE, began, None, False),
     }
-    assert set(found.left) == {second.id, restored.id}
+    assert set(expected_fleet.left) == {second.id, restored.id}
     lease = registry.leases.take(instance_subject(ada.id), "host:1:00000000.1.ab")
     assert registry.fleet.expected(reason=REASON).left == (restored.id,)
     assert registry.fleet.expected(reason="another").left == ()
     registry.leases.release(lease)
     clock.turn(86_401)
     later = registry.fleet.expected(reason=REASON)
-    assert {one.began_at for one in later.repairs} == {began}, "what has not ended counts for as long"
+    assert {repair.began_at for repair in later.repairs} == {began}, "what has not ended counts for as long"
 
 
 def test_a_machine_is_gone_since_it_was_first_not_listed(registry: Registry, clock: TurnedClock) -> None:
     ada = running(registry, "ada")
-    seen = MachineObservation(MachineId("m-ada"), ada.machine_name, "starter", "ready")
+    observation = MachineObservation(MachineId("m-ada"), ada.machine_name, "starter", "ready")
     missing = {MachineId("m-ada"): ada.machine_name}
     registry.observations.record([], missing=missing)
     clock.turn(60)
-    registry.observations.record([seen])
-    assert [(one.machine_status, one.gone_at) for one in registry.fleet.expected(reason="").instances] == [
-        ("ready", None)
-    ]
+    registry.observations.record([observation])
+    assert [
+        (expected.machine_status, expected.gone_at) for expected in registry.fleet.expected(reason="").instances
+    ] == [("ready", None)]
     clock.turn(60)
     since = registry.now()
     registry.observations.record([], missing=missing)
     clock.turn(60)
     registry.observations.record([], missing=missing)
-    found = registry.fleet.expected(reason="")
-    assert [(one.machine_status, one.gone_at) for one in found.instances] == [("gone", since)]
-    assert found.listed_at == registry.now()
+    expected_fleet = registry.fleet.expected(reason="")
+    assert [(expected.machine_status, expected.gone_at) for expected in expected_fleet.instances] == [("gone", since)]
+    assert expected_fleet.listed_at == registry.now()

@@ -58,7 +58,7 @@ def test_a_token_replaces_the_one_that_was_seen_and_no_other(registry: Registry)
     assert not registry.proxy_tokens.replace(second, before="")
     assert registry.proxy_tokens.get(MACHINE, PLATFORM) == first
     assert registry.proxy_tokens.replace(second, before="first")
-    assert [(one.purpose, one.id) for one in registry.proxy_tokens.kept()] == [
+    assert [(kept_token.purpose, kept_token.id) for kept_token in registry.proxy_tokens.kept()] == [
         (PLATFORM, "second"),
         (former_of(PLATFORM), "first"),
     ]
@@ -70,7 +70,7 @@ def test_a_token_replaces_the_one_that_was_seen_and_no_other(registry: Registry)
     registry.proxy_tokens.forget(MACHINE, PLATFORM, token_id="second")
     assert registry.proxy_tokens.get(MACHINE, PLATFORM) is None
     assert not registry.consistency.contradictions()
-    assert next_of(PLATFORM) not in {one.purpose for one in registry.proxy_tokens.kept()}
+    assert next_of(PLATFORM) not in {kept_token.purpose for kept_token in registry.proxy_tokens.kept()}
 
 
 def _ended(registry: Registry, instance: Instance) -> None:

@@ -22,7 +22,7 @@ def test_every_step_is_kept_with_its_time_and_who_began_it(registry: Registry, c
         clock.turn(1)
         registry.operations.record_step(operation.id, step, lease=lease)
     steps = registry.operations.steps(operation.id)
-    assert [(one.step, one.holder, one.problem) for one in steps] == [
+    assert [(operation_step.step, operation_step.holder, operation_step.problem) for operation_step in steps] == [
         ("left to the workers", "", ""),
         ("first", "w:1:aa", ""),
         ("second", "w:1:aa", ""),
@@ -45,7 +45,10 @@ def test_a_problem_is_kept_with_the_step_it_befell(registry: Registry, clock: Tu
     second = registry.leases.take("instance/a", "w:2:bb")
     registry.operations.record_problem(operation.id, "the vendor is away", lease=second)
     registry.operations.record_problem(operation.id, "and stays away", lease=second)
-    assert [(one.step, one.holder, one.problem) for one in registry.operations.steps(operation.id)] == [
+    assert [
+        (operation_step.step, operation_step.holder, operation_step.problem)
+        for operation_step in registry.operations.steps(operation.id)
+    ] == [
         ("restarting", "w:1:aa", "no answer"),
         ("looking", "w:2:bb", "the vendor is away"),
         ("looking", "w:2:bb", "and stays away"),

@@ -34,16 +34,16 @@ def test_a_freeze_holds_from_its_beginning_until_its_end(registry: Registry, clo
     now = registry.now()
     later = registry.freezes.set(begins_at=now + timedelta(hours=2), ends_at=now + timedelta(hours=3), reason="fair")
     at_once = registry.freezes.set(begins_at=None, ends_at=None, reason="incident")
-    assert [(one.id, one.holds_at(registry.now())) for one in registry.freezes.list()] == [
+    assert [(freeze.id, freeze.holds_at(registry.now())) for freeze in registry.freezes.list()] == [
         (at_once.id, True),
         (later.id, False),
     ]
     with pytest.raises(UsageError, match="2 freezes"):
         registry.freezes.lift("", why="which?")
     clock.turn(2 * 3600)
-    assert all(one.holds_at(registry.now()) for one in registry.freezes.list())
+    assert all(freeze.holds_at(registry.now()) for freeze in registry.freezes.list())
     clock.turn(3600)
-    assert [one.id for one in registry.freezes.list()] == [at_once.id]
+    assert [freeze.id for freeze in registry.freezes.list()] == [at_once.id]
     lifted = registry.freezes.lift("", why="over")
     assert registry.freezes.lift(at_once.id[:5], why="again") == lifted
     with pytest.raises(UsageError, match="no freeze"):
@@ -67,7 +67,7 @@ def test_a_policy_is_as_it_was_written(registry: Registry) -> None:
     for _ in range(2):
         registry.policies.set(instance.id, wanted, why="asked for")
     assert registry.policies.list() == {instance.id: wanted}
-    written = [one for one in registry.audit.list(subject=f"instance/{instance.id}") if "policy" in one.action]
+    written = [logged for logged in registry.audit.list(subject=f"instance/{instance.id}") if "policy" in logged.action]
     assert len(written) == 1
     registry.policies.set(instance.id, InstancePolicy(protected=True))
     assert registry.policies.get(instance.id) == InstancePolicy(protected=True)

@@ -52,7 +52,7 @@ def test_a_rollout_is_found_by_its_beginning_or_as_the_one_under_way(registry: R
     assert registry.rollouts.find("").id == second.id
     registry.rollouts.change(second, replace(second, state=RolloutState.DONE), HALTED)
     assert registry.rollouts.find("").id == first.id
-    assert [one.id for one in registry.rollouts.list(unfinished=True)] == [first.id]
+    assert [rollout.id for rollout in registry.rollouts.list(unfinished=True)] == [first.id]
     with pytest.raises(UsageError, match="2 rollouts begin"):
         registry.rollouts.find("aa")
 
@@ -62,7 +62,7 @@ def test_an_instance_is_in_one_unfinished_rollout(registry: Registry) -> None:
     first = started(registry, ada)
     with pytest.raises(RefusedError, match=r"rollout r1 has not ended and has 1 of these instances: ada"):
         started(registry, ada, bob, rollout_id="r2")
-    assert [one.id for one in registry.rollouts.list()] == [first.id]
+    assert [rollout.id for rollout in registry.rollouts.list()] == [first.id]
     started(registry, bob, rollout_id="r3")
     registry.rollouts.change(first, replace(first, state=RolloutState.ABORTED), HALTED)
     started(registry, ada, rollout_id="r4")
@@ -198,6 +198,6 @@ def test_an_exposure_is_noted_once(registry: Registry, clock: TurnedClock) -> No
 
 def test_targets_stay_in_the_order_of_the_course(registry: Registry) -> None:
     instances = [placed(registry, f"user-{number}") for number in range(20)]
-    targets: list[RolloutTarget] = [target_of(one, number) for number, one in enumerate(reversed(instances))]
+    targets: list[RolloutTarget] = [target_of(instance, number) for number, instance in enumerate(reversed(instances))]
     registry.rollouts.add(ROLLOUT, targets, STARTED_ROW)
     assert registry.rollout_targets.list(ROLLOUT.id) == tuple(targets)

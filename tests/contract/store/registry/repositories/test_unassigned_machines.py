@@ -41,13 +41,13 @@ def unassigned(
     )
 
 
-def ready(registry: Registry, made: UnassignedMachine, key: str = "") -> UnassignedMachine:
-    registry.unassigned.set_machine(made.name, MachineId(f"m-{made.name[-4:]}"))
-    return registry.unassigned.mark_ready(made.name, api_server_key=key)
+def ready(registry: Registry, machine: UnassignedMachine, key: str = "") -> UnassignedMachine:
+    registry.unassigned.set_machine(machine.name, MachineId(f"m-{machine.name[-4:]}"))
+    return registry.unassigned.mark_ready(machine.name, api_server_key=key)
 
 
-def claim(registry: Registry, alias: str, made: UnassignedMachine) -> Instance | None:
-    return registry.assignments.claim(registry.users.resolve(alias, create=True), made.name, plan=Plan.LIGHT)
+def claim(registry: Registry, alias: str, machine: UnassignedMachine) -> Instance | None:
+    return registry.assignments.claim(registry.users.resolve(alias, create=True), machine.name, plan=Plan.LIGHT)
 
 
 def machines(registry: Registry, cell: CellName = CELL) -> dict[str, str | None]:
@@ -113,12 +113,18 @@ def test_one_that_was_lent_is_not_ready_for_the_pool_again(registry: Registry) -
 
 def test_a_claim_makes_the_machine_its_users_and_nothing_of_the_cell_changes(registry: Registry) -> None:
     pooled = ready(registry, unassigned(registry), KEY)
-    before = [(one.name, one.server_type, one.region, one.image_id) for one in registry.cells.spec(CELL).machines]
+    before = [
+        (cell_machine.name, cell_machine.server_type, cell_machine.region, cell_machine.image_id)
+        for cell_machine in registry.cells.spec(CELL).machines
+    ]
     ada = claim(registry, "ada", pooled)
     assert ada
     assert (ada.machine_name, ada.machine_id, ada.cell, ada.epoch) == (pooled.name, f"m-{pooled.name[-4:]}", CELL, 1)
     assert registry.instance_secrets.api_server_key(ada.id) == KEY
-    after = [(one.name, one.server_type, one.region, one.image_id) for one in registry.cells.spec(CELL).machines]
+    after = [
+        (cell_machine.name, cell_machine.server_type, cell_machine.region, cell_machine.image_id)
+        for cell_machine in registry.cells.spec(CELL).machines
+    ]
     assert after == before
     assert machines(registry) == {ada.machine_name: ada.id}
     assert registry.unassigned.list() == ()
@@ -128,11 +134,11 @@ def test_a_claim_makes_the_machine_its_users_and_nothing_of_the_cell_changes(reg
 
 def test_what_is_not_ready_or_given_up_or_taken_is_not_claimed(registry: Registry) -> None:
     growing, leaving, taken = (unassigned(registry) for _ in range(3))
-    for one in (leaving, taken):
-        ready(registry, one)
+    for machine in (leaving, taken):
+        ready(registry, machine)
     registry.unassigned.retire(leaving.name)
     assert claim(registry, "eve", taken)
-    assert [claim(registry, "ada", one) for one in (growing, leaving, taken)] == [None] * 3
+    assert [claim(registry, "ada", machine) for machine in (growing, leaving, taken)] == [None] * 3
     assert registry.unassigned.retire(taken.name) is False
     assert [instance.user_alias for instance in registry.instances.list()] == ["eve"]
 
@@ -140,7 +146,7 @@ def test_what_is_not_ready_or_given_up_or_taken_is_not_claimed(registry: Registr
 def test_a_user_who_has_an_agent_leaves_the_machine_in_the_pool(registry: Registry) -> None:
     ada, pooled = placed(registry), ready(registry, unassigned(registry), KEY)
     assert claim(registry, "ada", pooled) == ada
-    assert [one.status for one in registry.unassigned.list()] == [UnassignedStatus.READY]
+    assert [machine.status for machine in registry.unassigned.list()] == [UnassignedStatus.READY]
 
 
 def test_a_claim_under_a_lost_lease_changes_nothing(registry_url: str) -> None:
@@ -167,16 +173,16 @@ def test_computers_that_claim_and_shrink_at_once_share_no_machine(registry_url: 
         if number % 3 == 0:
             registry.unassigned.retire(pool[number % 6].name)
             return
-        for one in pool:
-            if claim(registry, f"u{number}", one):
+        for machine in pool:
+            if claim(registry, f"u{number}", machine):
                 return
 
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(work, range(24)))
     living = computers[0].instances.list()
     left = computers[0].unassigned.list()
-    names = [*(one.machine_name for one in living), *(one.name for one in left)]
-    assert sorted(names) == sorted(one.name for one in pool)
+    names = [*(machine.machine_name for machine in living), *(machine.name for machine in left)]
+    assert sorted(names) == sorted(machine.name for machine in pool)
     assert computers[0].consistency.contradictions() == ()
     for computer in computers:
         computer.close()
@@ -194,13 +200,13 @@ def test_a_cut_over_moves_the_instance_and_keeps_the_machine_before(registry: Re
     ada = placed(registry)
     registry.instances.set_machine(ada.id, MachineId("m-old"))
     key = registry.instance_secrets.api_server_key(ada.id)
-    made = ready(
+    machine = ready(
         registry, unassigned(registry, MachineRole.REPLACEMENT, cell=OTHER, plan=Plan.HEAVY, instance_id=ada.id)
     )
-    moved = registry.assignments.cut_over(ada.id, made.name, why="move")
-    assert (moved.machine_name, moved.machine_id, moved.cell) == (made.name, made.machine_id or "", OTHER)
+    moved = registry.assignments.cut_over(ada.id, machine.name, why="move")
+    assert (moved.machine_name, moved.machine_id, moved.cell) == (machine.name, machine.machine_id or "", OTHER)
     assert (moved.plan, moved.epoch, registry.instance_secrets.api_server_key(ada.id)) == (Plan.HEAVY, 2, key)
-    assert registry.assignments.cut_over(ada.id, made.name) == moved
+    assert registry.assignments.cut_over(ada.id, machine.name) == moved
     [previous] = registry.unassigned.list(instance_id=ada.id)
     assert (previous.role, previous.name, previous.machine_id, previous.cell) == (
         MachineRole.PREVIOUS,
@@ -210,28 +216,28 @@ def test_a_cut_over_moves_the_instance_and_keeps_the_machine_before(registry: Re
     )
     assert (previous.wanted, previous.status, previous.epoch) == (True, UnassignedStatus.CLAIMED, 1)
     assert machines(registry) == {ada.machine_name: ada.id}
-    assert machines(registry, OTHER) == {made.name: ada.id}
+    assert machines(registry, OTHER) == {machine.name: ada.id}
     assert registry.consistency.contradictions() == ()
     assert registry.unassigned.retire(previous.name, why="verified")
     assert registry.cells.machines_to_delete(CELL) == {ada.machine_name}
 
 
 def test_a_machine_that_is_gone_is_not_kept(registry: Registry) -> None:
-    ada, made = placed(registry), ready(registry, unassigned(registry))
-    registry.assignments.cut_over(ada.id, made.name, keep_previous=False, why="restore")
-    assert machines(registry) == {made.name: ada.id}
+    ada, machine = placed(registry), ready(registry, unassigned(registry))
+    registry.assignments.cut_over(ada.id, machine.name, keep_previous=False, why="restore")
+    assert machines(registry) == {machine.name: ada.id}
     assert registry.cells.machines_to_delete(CELL) == {ada.machine_name}
 
 
 def test_another_ones_machine_is_not_cut_over_to(registry: Registry) -> None:
     ada, eve = placed(registry), placed(registry, "eve")
-    for one in (
+    for machine in (
         ready(registry, unassigned(registry, MachineRole.REPLACEMENT, instance_id=eve.id)),
         unassigned(registry),
         unassigned(registry, MachineRole.REPLACEMENT, instance_id=ada.id),
     ):
         with pytest.raises(RefusedError, match="cannot take instance"):
-            registry.assignments.cut_over(ada.id, one.name)
+            registry.assignments.cut_over(ada.id, machine.name)
     assert registry.instances.get(ada.id) == ada
 
 
@@ -248,11 +254,11 @@ def test_a_machine_that_was_given_up_is_not_cut_over_to(registry: Registry) -> N
 @pytest.mark.parametrize("how", ["instances.mark_for_deletion", "terminations.terminate"])
 def test_what_an_instance_leaves_behind_goes_with_it(registry: Registry, how: str) -> None:
     ada, pooled = placed(registry), unassigned(registry)
-    made = ready(registry, unassigned(registry, MachineRole.REPLACEMENT, instance_id=ada.id))
-    registry.assignments.cut_over(ada.id, made.name)
+    machine = ready(registry, unassigned(registry, MachineRole.REPLACEMENT, instance_id=ada.id))
+    registry.assignments.cut_over(ada.id, machine.name)
     further = unassigned(registry, MachineRole.REPLACEMENT, cell=OTHER, instance_id=ada.id)
     attrgetter(how)(registry)(ada.id, why="terminate")
-    wanted = [one.name for one in registry.unassigned.list() if one.wanted]
+    wanted = [machine.name for machine in registry.unassigned.list() if machine.wanted]
     assert wanted == [pooled.name]
     assert {ada.machine_name} <= registry.cells.machines_to_delete(CELL)
     assert registry.cells.machines_to_delete(OTHER) == {further.name}
@@ -260,11 +266,11 @@ def test_what_an_instance_leaves_behind_goes_with_it(registry: Registry, how: st
 
 def test_an_instance_that_lives_on_keeps_what_it_was_on_before(registry: Registry) -> None:
     ada = placed(registry)
-    made = ready(registry, unassigned(registry, MachineRole.REPLACEMENT, instance_id=ada.id))
-    registry.assignments.cut_over(ada.id, made.name)
+    machine = ready(registry, unassigned(registry, MachineRole.REPLACEMENT, instance_id=ada.id))
+    registry.assignments.cut_over(ada.id, machine.name)
     registry.instances.leave_machine(ada.id, why="it is gone")
     assert not registry.instances.is_machine_wanted(ada.id)
-    assert [one.name for one in registry.unassigned.list() if one.wanted] == [ada.machine_name]
+    assert [machine.name for machine in registry.unassigned.list() if machine.wanted] == [ada.machine_name]
 
 
 def test_no_key_of_an_unassigned_machine_is_readable_in_the_database(registry: Registry) -> None:

@@ -16,8 +16,8 @@ def ring(current: str = "k1", *, retired: str = "") -> Ring:
 
 
 def test_a_ring_is_what_it_was_when_read_again() -> None:
-    for one in (Ring.fresh(), ring(), ring("k2", retired="k1")):
-        assert Ring.parse(one.to_text()) == one
+    for key_ring in (Ring.fresh(), ring(), ring("k2", retired="k1")):
+        assert Ring.parse(key_ring.to_text()) == key_ring
     assert "1111" not in repr(ring())
 
 

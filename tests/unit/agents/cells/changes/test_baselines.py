@@ -30,9 +30,11 @@ def test_the_same_code_and_settings_change_nothing() -> None:
 
 def test_a_larger_data_volume_is_for_machines_that_are_ordered_later() -> None:
     (cell,) = of(80).compare(of(40, [SPEC]).take())
-    (found,) = cell.differences
-    assert (found.effect, found.resource.name) == (Effect.LATER, "3 x starter in hel1, light")
-    assert [(one.path, one.before, one.after) for one in found.properties] == [("data_gb", '"40"', '"80"')]
+    (difference,) = cell.differences
+    assert (difference.effect, difference.resource.name) == (Effect.LATER, "3 x starter in hel1, light")
+    assert [(change.path, change.before, change.after) for change in difference.properties] == [
+        ("data_gb", '"40"', '"80"')
+    ]
 
 
 def machine(*, protect: bool = True, **inputs: str) -> Registered:

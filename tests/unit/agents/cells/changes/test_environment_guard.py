@@ -84,5 +84,5 @@ async def test_costs_and_drift_agree_on_machines_without_a_row() -> None:
     assert (costs.platform.monthly, costs.total.monthly) == (Decimal(7), Decimal(37))
     assert (costs.without_row.machines, costs.without_row.monthly) == (1, Decimal(7))
     fleet = Fleet([ordered(0), ordered(1)], await make.list_machines())
-    named = [one.machine for one in compare(fleet.snapshot(unassigned=(pooled(2),)))]
+    named = [finding.machine for finding in compare(fleet.snapshot(unassigned=(pooled(2),)))]
     assert named == ["hermes-local-cell1-strayone"]

@@ -30,10 +30,10 @@ def change_preview(
     resized: tuple[int, ...] = (),
 ) -> ChangePreview:
     machines = tuple(machine(n) for n in range(held))
-    made = tuple(Change(kind, f"urn:m{n}", "justavps:index:Machine", f"m{n}") for kind, n in changes)
+    changes_made = tuple(Change(kind, f"urn:m{n}", "justavps:index:Machine", f"m{n}") for kind, n in changes)
     return ChangePreview(
         CELL,
-        Preview(StackRef("fleet", CELL), made),
+        Preview(StackRef("fleet", CELL), changes_made),
         CellSpec(CELL, machines),
         machines,
         frozenset(MachineName(f"m{n}") for n in machines_to_delete),
@@ -49,17 +49,17 @@ def cost(before: str, after: str, *unpriced: str) -> Cost:
 
 @pytest.mark.parametrize("kind", [ChangeKind.DELETE, ChangeKind.REPLACE])
 def test_an_instances_machine_ends_only_when_it_is_named(kind: ChangeKind) -> None:
-    seen = change_preview((kind, 3))
+    preview = change_preview((kind, 3))
     with pytest.raises(RefusedError, match="m3 of instance") as refused:
-        judge(seen, limits=LIMITS, named=Overrides(), cost=None)
+        judge(preview, limits=LIMITS, named=Overrides(), cost=None)
     assert "--destroy m3" in str(refused.value.hint)
-    judge(seen, limits=LIMITS, named=Overrides(frozenset({MachineName("m3")})), cost=None)
+    judge(preview, limits=LIMITS, named=Overrides(frozenset({MachineName("m3")})), cost=None)
 
 
 def test_naming_one_machine_does_not_name_another() -> None:
-    seen = change_preview((ChangeKind.DELETE, 3), (ChangeKind.DELETE, 4))
+    preview = change_preview((ChangeKind.DELETE, 3), (ChangeKind.DELETE, 4))
     with pytest.raises(RefusedError, match="m4") as refused:
-        judge(seen, limits=LIMITS, named=Overrides(frozenset({MachineName("m3")})), cost=None)
+        judge(preview, limits=LIMITS, named=Overrides(frozenset({MachineName("m3")})), cost=None)
     assert "m3" not in refused.value.message
 
 
@@ -110,14 +110,14 @@ def test_a_run_that_was_cut_short_may_have_done_what_it_names() -> None:
     (0, 0, 0.25, True),
 ])  # fmt: skip
 def test_more_than_the_share_is_refused(touched: int, held: int, share: float, *, is_allowed: bool) -> None:
-    seen = change_preview(*((ChangeKind.UPDATE, n) for n in range(touched)), held=held)
+    preview = change_preview(*((ChangeKind.UPDATE, n) for n in range(touched)), held=held)
     if is_allowed:
-        judge(seen, limits=Limits(share), named=Overrides(), cost=None)
+        judge(preview, limits=Limits(share), named=Overrides(), cost=None)
         return
     with pytest.raises(RefusedError, match=f"{touched} of {held}") as refused:
-        judge(seen, limits=Limits(share), named=Overrides(), cost=None)
+        judge(preview, limits=Limits(share), named=Overrides(), cost=None)
     percent = int(str(refused.value.hint).partition("--share ")[2].partition("%")[0])
-    judge(seen, limits=Limits(share), named=Overrides(share=percent / 100), cost=None)
+    judge(preview, limits=Limits(share), named=Overrides(share=percent / 100), cost=None)
 
 
 def test_new_machines_touch_nobody() -> None:
@@ -142,8 +142,8 @@ def test_an_unknown_price_counts_as_too_much() -> None:
 
 
 def test_everything_is_said_at_once() -> None:
-    seen = change_preview(*((ChangeKind.UPDATE, n) for n in range(7)), (ChangeKind.DELETE, 7))
+    preview = change_preview(*((ChangeKind.UPDATE, n) for n in range(7)), (ChangeKind.DELETE, 7))
     with pytest.raises(RefusedError, match=r"m7 .* destroyed; 8 of 8 machines .* the budget is") as refused:
-        judge(seen, limits=Limits(0.1, Decimal(1)), named=Overrides(), cost=cost("1", "9"))
+        judge(preview, limits=Limits(0.1, Decimal(1)), named=Overrides(), cost=cost("1", "9"))
     for option in ("--destroy m7", "--share 100%", "--budget 9.00"):
         assert option in str(refused.value.hint)

@@ -35,8 +35,8 @@ def change_preview(
     )
 
 
-def signed(seen: ChangePreview, **versions: str) -> SavedPreview:
-    return saved(seen, environment="production", versions={**VERSIONS, **versions}, cost="$1", now=NOW)
+def signed(change_preview: ChangePreview, **versions: str) -> SavedPreview:
+    return saved(change_preview, environment="production", versions={**VERSIONS, **versions}, cost="$1", now=NOW)
 
 
 def preview() -> SavedPreview:
@@ -49,7 +49,7 @@ def test_who_signs_a_preview_names_the_machines_that_it_destroys() -> None:
 
 def test_the_same_preview_is_the_same_bytes_in_whatever_order_changes_came() -> None:
     other = Change(ChangeKind.CREATE, "urn:c", "t", "c", properties=("y", "x"))
-    one = saved(change_preview(GONE, other), environment="e", versions=VERSIONS, cost="", now=NOW)
+    saved_preview = saved(change_preview(GONE, other), environment="e", versions=VERSIONS, cost="", now=NOW)
     two = saved(
         change_preview(replace(other, properties=("x", "y")), GONE),
         environment="e",
@@ -57,7 +57,7 @@ def test_the_same_preview_is_the_same_bytes_in_whatever_order_changes_came() -> 
         cost="",
         now=NOW,
     )
-    assert one.to_bytes() == two.to_bytes()
+    assert saved_preview.to_bytes() == two.to_bytes()
 
 
 def test_what_has_not_moved_may_run() -> None:

@@ -27,10 +27,10 @@ def preview(name: str, **place: str) -> SavedPreview:
 
 
 def test_the_same_settings_are_the_same_preview() -> None:
-    one, two = preview("production"), preview("production")
-    assert (one.rows, one.versions) == (two.rows, two.versions)
-    assert one.rows != preview("staging").rows
-    assert one.rows != preview("production", region="eu-west-1").rows
+    first, two = preview("production"), preview("production")
+    assert (first.rows, first.versions) == (two.rows, two.versions)
+    assert first.rows != preview("staging").rows
+    assert first.rows != preview("production", region="eu-west-1").rows
 
 
 def test_what_made_a_preview_is_named() -> None:

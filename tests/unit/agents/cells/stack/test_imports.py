@@ -49,7 +49,7 @@ def test_a_machine_that_no_row_of_the_cell_orders_is_for_adoption() -> None:
 
 
 @each_case(
-    ("differs", "said"),
+    ("differs", "message"),
     [
         ({"name": "hermes-local-cell1-bbbbbbbbbbbb"}, "has the name"),
         ({"id": "m-twin"}, "is on machine m-0, not m-twin"),
@@ -58,7 +58,7 @@ def test_a_machine_that_no_row_of_the_cell_orders_is_for_adoption() -> None:
         ({"image_id": "image-2"}, "has image image-2"),
     ],
 )
-def test_another_machine_or_one_that_an_import_would_change_is_refused(differs: dict[str, Any], said: str) -> None:
+def test_another_machine_or_one_that_an_import_would_change_is_refused(differs: dict[str, Any], message: str) -> None:
     row = replace(ROW, instance=replace(ROW.instance, machine_id=MachineId("m-0")))
-    with pytest.raises(RefusedError, match=said):
+    with pytest.raises(RefusedError, match=message):
         refuse_unfit(CELL, WANTED, row, machine_for(row, **differs))

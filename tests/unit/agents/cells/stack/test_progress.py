@@ -8,7 +8,7 @@ MACHINE = "justavps:index:Machine"
 
 
 @each_case(
-    ("progress", "said"),
+    ("progress", "reports"),
     [
         (Progress("warning", message="removed the lock of process 7"), ["cell1: removed the lock of process 7"]),
         (Progress("error", name="m", message="no capacity"), ["cell1: m: no capacity"]),
@@ -17,17 +17,17 @@ MACHINE = "justavps:index:Machine"
         (Progress("begun", "create", MACHINE, "m"), []),
     ],
 )
-def test_a_problem_is_told_with_what_it_is_about(progress: Progress, said: list[str]) -> None:
-    told: list[str] = []
-    report_problem(told.append, CELL, progress)
-    assert told == said
+def test_a_problem_is_told_with_what_it_is_about(progress: Progress, reports: list[str]) -> None:
+    lines: list[str] = []
+    report_problem(lines.append, CELL, progress)
+    assert lines == reports
 
 
 def test_progress_names_the_machines_that_change() -> None:
-    told: list[str] = []
+    reports: list[str] = []
     for change, kind in (("create", MACHINE), ("same", MACHINE), ("create", "hermesops:fleet:Cell")):
-        report_progress(told.append, CELL, Progress("begun", change, kind, "m"))
-    assert told == ["cell1: create m"]
+        report_progress(reports.append, CELL, Progress("begun", change, kind, "m"))
+    assert reports == ["cell1: create m"]
 
 
 def test_a_run_says_how_many_of_its_changes_are_done() -> None:

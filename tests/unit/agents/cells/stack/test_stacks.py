@@ -101,8 +101,10 @@ class Engine(EmbeddedEngine):
     ) -> Preview:
         assert isinstance(program, FleetProgram)
         self.shown.append((program.spec, program.released, targets))
-        made = [Change(ChangeKind.SAME, f"urn::{machine.name}", "t", machine.name) for machine in program.spec.machines]
-        return Preview(stack, tuple(made))
+        changes = [
+            Change(ChangeKind.SAME, f"urn::{machine.name}", "t", machine.name) for machine in program.spec.machines
+        ]
+        return Preview(stack, tuple(changes))
 
     async def refresh(self, stack: StackRef, *, targets: Collection[str] = (), **_: object) -> UpResult:
         self.targets.append(targets)
@@ -236,11 +238,11 @@ async def while_one_runs(
 
 
 async def test_a_hundred_wishes_while_one_run_is_under_way_are_served_by_one_more() -> None:
-    asked = 0
+    count = 0
 
     async def still_wanted() -> bool:
-        nonlocal asked
-        asked += 1
+        nonlocal count
+        count += 1
         return True
 
     engine = Engine()
@@ -248,7 +250,7 @@ async def test_a_hundred_wishes_while_one_run_is_under_way_are_served_by_one_mor
     assert len(engine.runs) == 2
     assert isinstance(ends[0], UpResult)
     assert all(end is ends[0] for end in ends)
-    assert asked == 1, "the others are asked only when the first wants nothing any more"
+    assert count == 1, "the others are asked only when the first wants nothing any more"
 
 
 async def test_wishes_that_the_run_before_fulfilled_need_no_other() -> None:
@@ -293,8 +295,8 @@ async def test_a_preview_says_what_would_have_to_end_although_it_is_protected() 
     resized = CellMachine(KEPT, "pro", "nbg1", None, None)
     rows = Rows(machines=(resized, CellMachine(moved, "basic", "hel1", None, None)))
     engine = Engine(held)
-    seen = await stacks_of(engine, rows).preview(CELL)
-    assert [(change.kind, change.name) for change in seen.changes] == [
+    preview = await stacks_of(engine, rows).preview(CELL)
+    assert [(change.kind, change.name) for change in preview.changes] == [
         (ChangeKind.SAME, KEPT),
         (ChangeKind.DELETE, DOOMED),
         (ChangeKind.REPLACE, moved),
@@ -354,10 +356,10 @@ async def test_a_lost_lease_stops_the_run() -> None:
 
 
 async def test_a_guard_stands_before_every_run() -> None:
-    seen: list[ChangePreview] = []
+    change_previews: list[ChangePreview] = []
 
     async def refuse(change_preview: ChangePreview, /) -> None:
-        seen.append(change_preview)
+        change_previews.append(change_preview)
         raise RefusedError("not today")
 
     engine = Engine([resource(KEPT, protect=False)])
@@ -366,9 +368,10 @@ async def test_a_guard_stands_before_every_run() -> None:
         with pytest.raises(RefusedError, match="not today"):
             await work
     assert engine.runs == []
-    assert [(one.cell, one.machines_to_delete, len(one.in_state)) for one in seen] == [
-        (CELL, frozenset({DOOMED}), 1)
-    ] * 2
+    assert [
+        (change_preview.cell, change_preview.machines_to_delete, len(change_preview.in_state))
+        for change_preview in change_previews
+    ] == [(CELL, frozenset({DOOMED}), 1)] * 2
 
 
 async def test_a_guard_of_ones_own_takes_the_place_of_the_usual_one() -> None:

@@ -49,15 +49,15 @@ def test_what_a_runbook_did_is_told_in_words() -> None:
         "counts": {"a": 1, "b": []},
     }
     run = AuditEntry(1, AT, "eve@desk", "runbook_run", SUBJECT, "asked", {"counts": ["x", "y"]}, after)
-    [found] = timeline([run], [], [], [], subject=SUBJECT, since=None)
-    assert found.detail == (
+    [happening] = timeline([run], [], [], [], subject=SUBJECT, since=None)
+    assert happening.detail == (
         "counts x; y -> a 1; b none, runbook gateway-down, diagnosis it hangs,"
         " steps show done; restart not needed, asked"
     )
 
 
 def test_everything_stands_in_one_order_the_newest_last() -> None:
-    found = timeline(
+    happenings = timeline(
         [entry(3, 8, "machine_reboot_seen", "machine/m"), entry(2, 1), entry(1, 1, "operation_opened")],
         [
             (RESTART, OperationStep(at(2), "stop", "w1", "")),
@@ -68,7 +68,9 @@ def test_everything_stands_in_one_order_the_newest_last() -> None:
         subject=SUBJECT,
         since=None,
     )
-    assert [(one.at, one.who, one.what, one.subject, one.detail) for one in found] == [
+    assert [
+        (happening.at, happening.who, happening.what, happening.subject, happening.detail) for happening in happenings
+    ] == [
         (at(1), "eve@desk", "operation_opened", SUBJECT, "asked"),
         (at(1), "eve@desk", "status_changed", SUBJECT, "asked"),
         (at(2), "w1", "operation_step", SUBJECT, "restart: stop"),
@@ -85,5 +87,5 @@ def test_everything_stands_in_one_order_the_newest_last() -> None:
 def test_what_was_before_is_left_out_and_so_is_a_rollout_that_has_not_come_to_it() -> None:
     waiting = replace(TARGET, state=TargetState.WAITING, touched_at=None, progress=Progress())
     rollouts = [(RolloutId(name), ReleaseId("new"), target) for name, target in (("r1", TARGET), ("r2", waiting))]
-    found = timeline([entry(1, 1)], [], rollouts, [], subject=SUBJECT, since=at(7))
-    assert [one.what for one in found] == ["rollout_confirmed", "rollout_rolled_back"]
+    happenings = timeline([entry(1, 1)], [], rollouts, [], subject=SUBJECT, since=at(7))
+    assert [happening.what for happening in happenings] == ["rollout_confirmed", "rollout_rolled_back"]

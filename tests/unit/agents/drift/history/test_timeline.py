@@ -13,8 +13,8 @@ RANGE = "POST /prometheus/api/v1/query_range"
 DOWN = {"__name__": "ALERTS", "alertname": "GatewayDown", "alertstate": "firing", "instance_id": ADA.id}
 
 
-def answer(asked: Asked) -> Answer:
-    if "ALERTS" in dict(asked.form)["query"]:
+def answer(request: Asked) -> Answer:
+    if "ALERTS" in dict(request.form)["query"]:
         return matrix(
             (DOWN, [(BEGIN + at, 1) for at in (60, 90, 120, 600, 630)]),
             (
@@ -28,15 +28,18 @@ def answer(asked: Asked) -> Answer:
 async def test_alerts_begin_and_end_and_restarts_are_counted() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[RANGE] = answer
-        found = await monitored(monitoring.client, ADA, SINCE, NOW)
+        monitoring_state = await monitored(monitoring.client, ADA, SINCE, NOW)
         first = dict(monitoring.asked[0].form)
         # Over the whole step, the last one included, which is not over: an alert may be shorter than a step.
         assert first["query"].startswith('max_over_time(ALERTS{alertstate="firing",instance_id=~')
         assert first["query"].endswith("}[30s])")
         assert (first["start"], first["step"]) == (f"{BEGIN}.000", "30")
         assert float(first["end"]) == NOW.timestamp() + 30
-    seen = [(int((one.at - SINCE).total_seconds()), one.what, one.detail) for one in found.happenings]
-    assert seen == [
+    happenings = [
+        (int((happening.at - SINCE).total_seconds()), happening.what, happening.detail)
+        for happening in monitoring_state.happenings
+    ]
+    assert happenings == [
         (60, "alert_fired", "GatewayDown"),
         (150, "alert_ended", "GatewayDown"),
         (600, "alert_fired", "GatewayDown"),
@@ -45,18 +48,18 @@ async def test_alerts_begin_and_end_and_restarts_are_counted() -> None:
         (90, "gateway_restart_seen", "counted 3 -> 5"),
         (150, "gateway_restart_seen", "counted 0 -> 1"),
     ]
-    assert found.counts_since == SINCE + timedelta(seconds=30)
-    assert {one.subject for one in found.happenings} == {f"instance/{ADA.id}"}
+    assert monitoring_state.counts_since == SINCE + timedelta(seconds=30)
+    assert {happening.subject for happening in monitoring_state.happenings} == {f"instance/{ADA.id}"}
 
 
 async def test_a_week_is_asked_in_few_points() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[RANGE] = matrix()
-        found = await monitored(monitoring.client, ADA, None, NOW)
-        asked = dict(monitoring.asked[0].form)
-        assert (found.happenings, found.counts_since, found.problem) == ((), None, "")
-        assert float(asked["end"]) - float(asked["start"]) == 7 * 86_400 + float(asked["step"])
-        assert float(asked["step"]) > 120
+        monitoring_state = await monitored(monitoring.client, ADA, None, NOW)
+        form = dict(monitoring.asked[0].form)
+        assert (monitoring_state.happenings, monitoring_state.counts_since, monitoring_state.problem) == ((), None, "")
+        assert float(form["end"]) - float(form["start"]) == 7 * 86_400 + float(form["step"])
+        assert float(form["step"]) > 120
 
 
 async def test_without_an_answer_it_is_said_why() -> None:

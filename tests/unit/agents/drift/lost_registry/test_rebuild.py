@@ -11,17 +11,19 @@ GONE = MachineName("hermes-local-cell1-ffffffffffff")
 
 
 def test_every_instance_that_its_machine_remembers_is_known_again() -> None:
-    told = [recovered(number) for number in range(100)]
-    planned = plan_rebuild(reversed(told))
-    assert sorted(one.id for one in planned.instances) == sorted(one.id for one in told)
-    assert len({one.cell for one in planned.instances}) == 3
+    recovered_instances = [recovered(number) for number in range(100)]
+    planned = plan_rebuild(reversed(recovered_instances))
+    assert sorted(recovered.id for recovered in planned.instances) == sorted(
+        recovered.id for recovered in recovered_instances
+    )
+    assert len({recovered.cell for recovered in planned.instances}) == 3
     assert planned.gone
 
 
 def test_an_alias_is_believed_of_the_user_whose_id_was_made_from_it_and_others_stay_nameless() -> None:
     ada = replace(recovered(0), user_id=user_id_from_alias("ada"))
     planned = plan_rebuild([ada, recovered(1)], aliases=["ada", "eve", "No Alias"])
-    assert {one.user_alias for one in planned.instances} == {"ada", ""}
+    assert {recovered.user_alias for recovered in planned.instances} == {"ada", ""}
     assert [left.name for left in planned.left] == [recovered(1).user_id]
 
 
@@ -64,7 +66,7 @@ def test_a_higher_epoch_is_shown_beside_the_lower_one_and_neither_is_believed() 
 def test_a_claim_that_its_machine_cannot_prove_is_not_believed_even_alone() -> None:
     liar = replace(recovered(0), doubt="its token for the model router belongs to instance x")
     planned = plan_rebuild([liar, recovered(1)])
-    assert [one.id for one in planned.instances] == [recovered(1).id]
+    assert [recovered.id for recovered in planned.instances] == [recovered(1).id]
     (left,) = (left for left in planned.left if left.name == liar.machine_name)
     assert liar.doubt in left.why
     assert str(left.hint).startswith(f"hermesops fleet repair adopt {liar.machine_name} --contested")

@@ -15,22 +15,22 @@ NEXT, LAST = (MachineName(f"hermes-local-cell1-{digit * 12}") for digit in "de")
 
 
 def records(*instances: Recovered) -> Records:
-    return Records({one.id: RecoveryRecord(one, "password", (), ()) for one in instances})
+    return Records({recovered.id: RecoveryRecord(recovered, "password", (), ()) for recovered in instances})
 
 
-def moved(one: Recovered, name: MachineName, epoch: int, doubt: str = "") -> Recovered:
-    return replace(one, machine_name=name, machine_id=MachineId(f"id-of-{name}"), epoch=epoch, doubt=doubt)
+def moved(recovered: Recovered, name: MachineName, epoch: int, doubt: str = "") -> Recovered:
+    return replace(recovered, machine_name=name, machine_id=MachineId(f"id-of-{name}"), epoch=epoch, doubt=doubt)
 
 
 def left_of(planned: Rebuild, name: str) -> Left:
-    (found,) = [one for one in planned.left if one.name == name]
-    return found
+    (leftover,) = [leftover for leftover in planned.left if leftover.name == name]
+    return leftover
 
 
 def test_a_record_names_the_user_and_brings_what_opens_the_backups() -> None:
     planned = plan_rebuild([ADA], records=records(replace(ADA, user_alias="ada")))
-    assert [one.user_alias for one in planned.instances] == ["ada"]
-    assert [one.password for one in planned.records] == ["password"]
+    assert [recovered.user_alias for recovered in planned.instances] == ["ada"]
+    assert [recovery_record.password for recovery_record in planned.records] == ["password"]
     assert planned.left == ()
 
 
@@ -38,20 +38,20 @@ def test_an_instance_whose_machine_is_off_or_gone_comes_from_its_record_as_it_wa
     kept = replace(ADA, user_alias="ada", status=InstanceStatus.SUSPENDED)
     off = Forgotten(ADA.machine_id, ADA.machine_name, "JustAVPS status: stopped")
     ended = replace(recovered(1), status=InstanceStatus.TERMINATED)
-    for told in ([], [off]):
-        planned = plan_rebuild(told, records=records(kept, ended))
-        assert {one.id: one.status for one in planned.instances} == {
+    for forgotten in ([], [off]):
+        planned = plan_rebuild(forgotten, records=records(kept, ended))
+        assert {recovered.id: recovered.status for recovered in planned.instances} == {
             kept.id: InstanceStatus.SUSPENDED,
             ended.id: InstanceStatus.TERMINATED,
         }
-        assert not [one for one in planned.left if one.name == ADA.machine_name]
+        assert not [leftover for leftover in planned.left if leftover.name == ADA.machine_name]
 
 
 def test_the_machine_that_the_record_names_is_believed_among_those_that_claim_its_instance() -> None:
     liar = moved(ADA, LAST, 9, doubt="its token for the model router belongs to instance x")
     true = replace(ADA, epoch=2)
     planned = plan_rebuild([liar, moved(ADA, NEXT, 1), true], records=records(true))
-    assert [one.machine_name for one in planned.instances] == [ADA.machine_name]
+    assert [recovered.machine_name for recovered in planned.instances] == [ADA.machine_name]
     assert "older than" in left_of(planned, NEXT).why
     assert str(left_of(planned, NEXT).hint) == f"hermesops fleet repair remove-orphan {NEXT}"
     assert "--contested" in str(left_of(planned, LAST).hint), "its words are not believed, nor is its memory destroyed"
@@ -71,10 +71,10 @@ def test_nobody_becomes_another_user_or_ends_one_against_the_record() -> None:
 
 
 def test_what_could_not_be_opened_is_listed_for_each_agent_with_a_command() -> None:
-    found = Records(unread={ADA.id: "sealed with key k9"}, lost=frozenset({recovered(1).id}))
-    planned = plan_rebuild([ADA, recovered(1)], aliases=["ada"], records=found)
+    records = Records(unread={ADA.id: "sealed with key k9"}, lost=frozenset({recovered(1).id}))
+    planned = plan_rebuild([ADA, recovered(1)], aliases=["ada"], records=records)
     assert str(left_of(planned, "ada").hint) == "hermesops secrets check registry.key"
-    hints = [str(one.hint) for one in planned.left if one.name == recovered(1).user_id]
+    hints = [str(leftover.hint) for leftover in planned.left if leftover.name == recovered(1).user_id]
     assert any(f"hermesops backup create {recovered(1).user_id}" in hint for hint in hints)
     away = plan_rebuild([ADA], aliases=["ada"], records=Records(problem="the object store does not answer"))
     assert "hermesops job run recovery-records" in str(left_of(away, "ada").hint)
@@ -94,14 +94,14 @@ def test_of_moved_agents_the_last_machine_that_is_not_fenced_is_named_first() ->
         assert (
             str(left_of(planned, older).hint) == f"after adopting {LAST}: hermesops fleet repair remove-orphan {older}"
         )
-    all_serve = {one.machine_id: True for one in claims}
-    none_serves = {one.machine_id: False for one in claims}
+    all_serve = {recovered.machine_id: True for recovered in claims}
+    none_serves = {recovered.machine_id: False for recovered in claims}
     for unsure in ({}, all_serve, none_serves):
         planned = plan_rebuild(claims, serving=unsure)
-        assert all("after verifying that it is the right one" in str(one.hint) for one in planned.left[:3])
+        assert all("after verifying that it is the right one" in str(leftover.hint) for leftover in planned.left[:3])
 
 
 def test_of_a_registry_that_is_whole_nothing_is_gone_and_its_users_have_their_names() -> None:
     planned = plan_rebuild([ADA], users={ADA.user_id: "ada"})
-    assert ([one.user_alias for one in planned.instances], planned.left, planned.gone) == (["ada"], (), ())
+    assert ([recovered.user_alias for recovered in planned.instances], planned.left, planned.gone) == (["ada"], (), ())
     assert plan_rebuild([ADA]).gone

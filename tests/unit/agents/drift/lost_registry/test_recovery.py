@@ -22,17 +22,17 @@ TWIN = machine_for(ordered(0), id="m-9")
 class World:
     """Machines that tell who they are, and a registry without rows of them."""
 
-    def __init__(self, *told: Recovered | Forgotten) -> None:
-        self.told = {one.machine_id: one for one in told}
+    def __init__(self, *claims: Recovered | Forgotten) -> None:
+        self.told = {claim.machine_id: claim for claim in claims}
         self.asked: list[str] = []
         self.done: list[str] = []
         self.leases = Leases()
         self.is_store_away = False
 
     def orphans(self, *machines: Machine) -> Orphans:
-        async def read(asked: Sequence[Machine]) -> list[Recovered | Forgotten]:
-            self.asked += [one.id for one in asked]
-            return [self.told[MachineId(one.id)] for one in asked]
+        async def read(calls: Sequence[Machine]) -> list[Recovered | Forgotten]:
+            self.asked += [machine.id for machine in calls]
+            return [self.told[MachineId(machine.id)] for machine in calls]
 
         async def list_machines() -> list[Machine]:
             return list(machines)
@@ -40,8 +40,8 @@ class World:
         async def delete(machine_id: str) -> None:
             self.done.append(f"deleted {machine_id}")
 
-        def recover(one: Recovered, **_: object) -> bool:
-            self.done.append(f"recovered {one.id}")
+        def recover(recovered: Recovered, **_: object) -> bool:
+            self.done.append(f"recovered {recovered.id}")
             return True
 
         registry: Any = part(
@@ -93,9 +93,9 @@ async def test_the_only_copy_of_a_state_is_destroyed_only_when_that_is_named() -
     world = World(recovered(0))
     with pytest.raises(RefusedError, match="on no other machine"):
         await world.orphans(ORPHAN).remove(ORPHAN, forget=False, reason="old")
-    asked = list(world.asked)
+    calls = list(world.asked)
     await world.orphans(ORPHAN).remove(ORPHAN, forget=True, reason="old")
-    assert world.asked == asked, "a machine that is destroyed all the same need not answer"
+    assert world.asked == calls, "a machine that is destroyed all the same need not answer"
     assert world.done == ["orphan_removed", f"deleted {ORPHAN.id}"]
 
 

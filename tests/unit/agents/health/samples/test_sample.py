@@ -48,9 +48,9 @@ def test_what_cannot_be_read(text: str) -> None:
 
 
 def test_a_log_that_was_cut_counts_nothing() -> None:
-    told = json.loads(WELL.to_json())
-    told["errors"] = {"count": 7, "complete": False}
-    assert HealthSample.from_json(json.dumps(told)).errors is None
+    document = json.loads(WELL.to_json())
+    document["errors"] = {"count": 7, "complete": False}
+    assert HealthSample.from_json(json.dumps(document)).errors is None
 
 
 def test_one_look_has_all_figures_of_an_agent_that_is_well() -> None:

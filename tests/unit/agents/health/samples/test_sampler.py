@@ -42,9 +42,9 @@ class Slow(Node):
     answers: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, command: str, *, timeout_s: float) -> Completed:
-        said = await super().run(command, timeout_s=timeout_s)
+        completed = await super().run(command, timeout_s=timeout_s)
         await self.answers.wait()
-        return said
+        return completed
 
 
 def sampler(nodes: Mapping[InstanceId, Node]) -> Sampler:
@@ -62,8 +62,8 @@ def well() -> Completed:
 
 async def test_the_node_is_asked_for_what_is_wanted_and_told_our_own_time() -> None:
     ada, bob = Node(well()), Node(well())
-    asked = {ADA: Question(), BOB: Question(since=NOW, turn_s=30)}
-    read = await sampler({ADA: ada, BOB: bob}).sample(asked)
+    request = {ADA: Question(), BOB: Question(since=NOW, turn_s=30)}
+    read = await sampler({ADA: ada, BOB: bob}).sample(request)
     assert [reading and reading.at for reading in read.values()] == [NOW, NOW]
     assert ada.ran == [(f"{PROGRAM} probe", 20)]
     assert bob.ran == [(f"{PROGRAM} probe --since {NOW.timestamp():.3f} --turn 30", 50)]

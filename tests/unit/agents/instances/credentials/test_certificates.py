@@ -35,9 +35,9 @@ def renewal(leases: Leases, certifying: Any) -> CertificateRenewal:  # noqa: ANN
     return CertificateRenewal(registry_with(), part(with_lease=lambda _: client), leases.hold)
 
 
-def certifying(made: object) -> Any:  # noqa: ANN401 - stands for Certifying
+def certifying(issued: object) -> Any:  # noqa: ANN401 - stands for Certifying
     async def certify(*_: object, **__: object) -> object:
-        return made
+        return issued
 
     return part(certify=certify)
 
@@ -56,10 +56,12 @@ def test_a_holder_is_found_by_user_and_by_machine_and_one_without_a_machine_is_r
 
 
 def test_the_newest_certificate_of_each_machine_is_told_with_whose_it_is() -> None:
-    pooled, old, new, gone = (part(machine_id=one) for one in (POOLED.machine_id, ADA.machine_id, ADA.machine_id, "a"))
-    found = newest_certificates(registry_with(certificates=part(list=lambda: [gone, pooled, new, old])))
-    assert found[0][1] is new
-    assert [(holder.title, holder.machine_name) for holder, _ in found] == [
+    pooled, old, new, gone = (
+        part(machine_id=machine_id) for machine_id in (POOLED.machine_id, ADA.machine_id, ADA.machine_id, "a")
+    )
+    newest = newest_certificates(registry_with(certificates=part(list=lambda: [gone, pooled, new, old])))
+    assert newest[0][1] is new
+    assert [(holder.title, holder.machine_name) for holder, _ in newest] == [
         ("ada", ADA.machine_name),
         ("a", "a"),
         (POOLED.name, POOLED.name),
@@ -68,8 +70,8 @@ def test_the_newest_certificate_of_each_machine_is_told_with_whose_it_is() -> No
 
 async def test_a_certificate_is_made_under_the_machines_lease() -> None:
     leases = Leases()
-    made = part(serial="1")
-    assert await renewal(leases, certifying(made)).renew(holders_of(registry_with())[1]) is made
+    issued = part(serial="1")
+    assert await renewal(leases, certifying(issued)).renew(holders_of(registry_with())[1]) is issued
     assert leases.held == [machine_subject(POOLED.name)]
 
 
@@ -82,9 +84,9 @@ async def test_who_takes_no_certificates_is_refused(certifies: object, words: st
 
 
 async def test_one_that_somebody_works_on_does_not_keep_others_from_theirs() -> None:
-    told = await renewal(Leases(instance_subject(ADA.id)), certifying(part())).renew_all()
-    assert "being worked on" in told["ada"]
-    assert told[POOLED.name] == ""
+    problems = await renewal(Leases(instance_subject(ADA.id)), certifying(part())).renew_all()
+    assert "being worked on" in problems["ada"]
+    assert problems[POOLED.name] == ""
 
 
 def test_a_machines_certificates_are_revoked_for_a_reason() -> None:

@@ -46,7 +46,7 @@ async def test_a_running_agent_is_handed_its_token() -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "seen", "error", "words"),
+    ("row", "state", "error", "words"),
     [
         (SUSPENDED, node(), RefusedError, "suspended"),
         (ADA, None, UnavailableError, "ada"),
@@ -54,22 +54,22 @@ async def test_a_running_agent_is_handed_its_token() -> None:
         (ADA, node(fenced=True), RefusedError, "rests"),
     ],
 )
-async def test_no_other_agent_is_handed_one(row: Instance, seen: object, error: type[HermesError], words: str) -> None:
-    machine = Machine(seen)
+async def test_no_other_agent_is_handed_one(row: Instance, state: object, error: type[HermesError], words: str) -> None:
+    machine = Machine(state)
     with pytest.raises(error, match=words):
         await tokens(machine, row).hand(ADA)
     assert machine.handed == []
 
 
 async def test_tokens_are_revoked_whether_or_not_the_agent_can_be_handed_another() -> None:
-    asked: list[str] = []
+    calls: list[str] = []
 
     async def hand(instance: Instance) -> None:
-        asked.append(instance.title)
+        calls.append(instance.title)
         raise UnavailableError("its machine is away")
 
     registry = part(model_tokens=part(revoke=lambda _, **__: 3))
     revocation = ModelTokenRevocation(registry, hand)
     assert await revocation.revoke(ADA, reason="leak") == (3, "its machine is away")
     assert await revocation.revoke(SUSPENDED, reason="leak") == (3, "")
-    assert asked == ["ada"]
+    assert calls == ["ada"]

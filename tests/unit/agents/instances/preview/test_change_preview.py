@@ -66,8 +66,8 @@ def test_the_same_step_of_another_agent_on_another_machine_has_the_same_key() ->
     here = step_key("resizing machine hermes-local-cell1-5fa9c90da7ee to basic; it reboots", "ada")
     assert here == step_key("resizing machine hermes-local-cell2-000000000000 to basic; it reboots", "ben")
     assert step_key("stopping the gateway of ada", "ada") == step_key("stopping the gateway of ben", "ben")
-    made = step_key("creating machine hermes-local-cell1-5fa9c90da7ee", "ben")
-    assert step_key("creating machine NEW", "ada") == made
+    text = step_key("creating machine hermes-local-cell1-5fa9c90da7ee", "ben")
+    assert step_key("creating machine NEW", "ada") == text
     assert step_key("putting backup 8a31f2bd in place", "ada") == step_key("putting backup 00000000 in place", "ben")
     assert step_key("stopping the gateway of ada", "ada") != step_key("starting the gateway of ada", "ada")
 
@@ -92,8 +92,8 @@ def test_the_downtime_is_unknown_while_one_of_its_steps_is() -> None:
     both = preview(RESTORE, Foreseen(steps, RUNNING, RUNNING), usual=known)
     assert both.down_s is None
     assert change_preview.downtime(both) == "unknown"
-    one = preview(RESTORE, Foreseen((FENCE,), RUNNING, RUNNING), usual=known)
-    assert (one.down_s, change_preview.downtime(one)) == (2.0, "2.0 s")
+    single = preview(RESTORE, Foreseen((FENCE,), RUNNING, RUNNING), usual=known)
+    assert (single.down_s, change_preview.downtime(single)) == (2.0, "2.0 s")
 
 
 def test_a_returned_machine_costs_nothing_and_an_unknown_price_is_no_number() -> None:

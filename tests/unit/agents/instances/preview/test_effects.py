@@ -215,7 +215,7 @@ async def test_steps_without_an_end_are_a_bug_and_not_an_endless_command() -> No
     world = SmallWorld.lively()
     work = resize(world)
     with pytest.raises(BrokenInvariantError, match="do not end"):
-        foresee(work, await work.observe(), lambda _step, seen: seen)
+        foresee(work, await work.observe(), lambda _step, observation: observation)
 
 
 def test_a_restart_is_two_steps_in_which_the_agent_is_down() -> None:

@@ -69,10 +69,10 @@ class World:
 
 async def test_there_and_back_with_all_that_was_remembered() -> None:
     world: Any = World()
-    told = await walk(world, world, MACHINE, NEW, before=OLD)
+    path = await walk(world, world, MACHINE, NEW, before=OLD)
     assert (world.current, world.done) == (OLD.id, [f"bring {NEW.id}"])
-    assert "in_place" in told
-    assert "2 sessions" in told
+    assert "in_place" in path
+    assert "2 sessions" in path
 
 
 async def test_a_machine_on_something_else_makes_its_state_with_the_release_before_first() -> None:

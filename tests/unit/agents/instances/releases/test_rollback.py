@@ -25,8 +25,8 @@ WENT_BACK = Switched(NEW, OLD, "rolled_back", "asked for", "now")
 class OneMachine:
     """A machine's releases, as far as going back asks for them."""
 
-    def __init__(self, seen: SlotsState | None) -> None:
-        self.seen = seen
+    def __init__(self, slots_state: SlotsState | None) -> None:
+        self.seen = slots_state
         self.asked: list[tuple[str, bool]] = []
         self.installed: list[tuple[str, str]] = []
 
@@ -50,17 +50,21 @@ class OneMachine:
 
 
 async def back(
-    seen: SlotsState | None, to: str = "", *, loses: bool = False
+    slots_state: SlotsState | None, to: str = "", *, loses: bool = False
 ) -> tuple[RollbackResult, list[tuple[str, bool]]]:
-    machine = OneMachine(seen)
+    machine = OneMachine(slots_state)
     client = cast("ReleaseClient", machine)
     done = await roll_back_release(client, MACHINE, lambda id_: HandedOut(id_, part()), to=to, loses=loses, title="ada")
-    assert machine.installed == [(asked, seen.python) for asked, _ in machine.asked if seen and asked not in seen.slots]
+    assert machine.installed == [
+        (question, slots_state.python)
+        for question, _ in machine.asked
+        if slots_state and question not in slots_state.slots
+    ]
     return done, machine.asked
 
 
 @each_case(
-    ("seen", "before"),
+    ("slots_state", "before"),
     [
         (SlotsState(NEW, (OLD, NEW), last=CONFIRMED), OLD),
         (SlotsState(NEW, (OLD, NEW, OTHER), last=CONFIRMED), OLD),
@@ -71,33 +75,33 @@ async def back(
         (SlotsState(OLD, (OLD, NEW), switch=Switch(NEW, OLD, "trial")), OLD),
     ],
 )
-async def test_it_goes_to_the_release_before(seen: SlotsState, before: ReleaseId) -> None:
-    done, asked = await back(seen)
-    assert (done.release, asked) == (before, [(before, False)])
+async def test_it_goes_to_the_release_before(slots_state: SlotsState, before: ReleaseId) -> None:
+    done, calls = await back(slots_state)
+    assert (done.release, calls) == (before, [(before, False)])
 
 
 async def test_what_is_back_already_stays() -> None:
-    done, asked = await back(SlotsState(OLD, (OLD, NEW), last=WENT_BACK))
-    assert (done.release, done.before, asked) == (OLD, OLD, [])
+    done, calls = await back(SlotsState(OLD, (OLD, NEW), last=WENT_BACK))
+    assert (done.release, done.before, calls) == (OLD, OLD, [])
 
 
 async def test_a_release_that_is_named_is_gone_to_from_anywhere() -> None:
-    done, asked = await back(SlotsState(OLD, (OLD, NEW), last=WENT_BACK), "0.19", loses=True)
-    assert (done.release, asked) == (NEW, [(NEW, True)])
-    done, asked = await back(SlotsState(NEW, (NEW,), last=CONFIRMED), "0.18")
-    assert (done.release, asked) == (OLD, [(OLD, False)])
+    done, calls = await back(SlotsState(OLD, (OLD, NEW), last=WENT_BACK), "0.19", loses=True)
+    assert (done.release, calls) == (NEW, [(NEW, True)])
+    done, calls = await back(SlotsState(NEW, (NEW,), last=CONFIRMED), "0.18")
+    assert (done.release, calls) == (OLD, [(OLD, False)])
 
 
 @pytest.mark.parametrize(
-    ("seen", "to", "says"),
+    ("slots_state", "to", "says"),
     [
         (SlotsState(NEW, (OLD, NEW, OTHER)), "", "does not say which"),
         (SlotsState(NEW, (NEW,)), "", "does not say which"),
     ],
 )
-async def test_nothing_is_guessed(seen: SlotsState, to: str, says: str) -> None:
+async def test_nothing_is_guessed(slots_state: SlotsState, to: str, says: str) -> None:
     with pytest.raises(RefusedError, match=says):
-        await back(seen, to)
+        await back(slots_state, to)
 
 
 @pytest.mark.parametrize(("to", "says"), [("0.17", f"no release '0.17' .*has {OLD}, {NEW}"), ("0.1", "2 releases")])

@@ -99,8 +99,8 @@ class Machine:
     async def run(self, command: str, **_options: object) -> Completed:
         words = command.removeprefix(f"{PROGRAM} ")
         self.ran.append(words)
-        code, said = next(answer for begin, answer in self.answers.items() if words.startswith(begin))
-        return Completed(code, said.encode(), b"" if code == 0 else said.encode())
+        code, output = next(answer for begin, answer in self.answers.items() if words.startswith(begin))
+        return Completed(code, output.encode(), b"" if code == 0 else output.encode())
 
     async def put(self, path: str, data: bytes, *, mode: int) -> None:
         assert mode == 0o600
@@ -114,11 +114,11 @@ def asks(request: str) -> tuple[int, str]:
 async def test_a_machine_is_certified_by_two_commands_and_a_file() -> None:
     authority = Authority()
     machine = Machine({"certificate request": asks("mine"), "certificate install": (0, "{}")})
-    made = await Certifying(authority).certify(machine, MACHINE, ADA)  # type: ignore[arg-type] # it needs no more of a channel
+    issued = await Certifying(authority).certify(machine, MACHINE, ADA)  # type: ignore[arg-type] # it needs no more of a channel
     assert authority.issued == [("mine", MACHINE, ADA.cell, ADA.id)]
     [(path, data)] = machine.files.items()
-    assert made is not None
-    assert data == made.to_json()
+    assert issued is not None
+    assert data == issued.to_json()
     assert machine.ran == ["certificate request", f"certificate install {path}"]
 
 
@@ -154,7 +154,7 @@ async def test_what_a_machine_says_against_it_is_repeated(code: int, error: type
 
 
 @pytest.mark.parametrize(
-    ("told", "names"),
+    ("identity", "names"),
     [
         ({"serial": "a", "expired": False, "names": list(NAMES.uris)}, NAMES),
         ({"serial": "a", "expired": True, "names": list(NAMES.uris)}, None),
@@ -164,6 +164,6 @@ async def test_what_a_machine_says_against_it_is_repeated(code: int, error: type
     ids=["good", "run out", "of a lost registry", "none"],
 )
 def test_only_a_certificate_that_was_issued_here_and_has_not_run_out_is_one(
-    told: dict[str, object], names: MachineNames | None
+    identity: dict[str, object], names: MachineNames | None
 ) -> None:
-    assert Certifying(Authority(known=("a",))).names(told) == names
+    assert Certifying(Authority(known=("a",))).names(identity) == names

@@ -43,10 +43,10 @@ async def test_a_change_says_under_which_lease() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"unrecognized arguments: " + WITH.encode(), b"the agent says: unrecognized arguments: --lease"]
+    "message", [b"unrecognized arguments: " + WITH.encode(), b"the agent says: unrecognized arguments: --lease"]
 )
-async def test_no_word_of_a_machine_has_it_changed_without(said: str) -> None:
-    misuse = Completed(2, b"", f"hermes-node: error: {said}\n".encode())
+async def test_no_word_of_a_machine_has_it_changed_without(message: str) -> None:
+    misuse = Completed(2, b"", f"hermes-node: error: {message}\n".encode())
     node = node_with([misuse, DONE])
     assert await change(node, "configure", LEASE, timeout_s=1) == misuse
     assert node.asked == [f"{PROGRAM} configure {WITH}"]

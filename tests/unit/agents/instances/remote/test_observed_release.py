@@ -44,8 +44,8 @@ async def recorded(node: NodeState, lease: Any = LEASE) -> list[str]:  # noqa: A
         lease=lease,
         reported=node,
     )
-    seen = await client.observe(ADA.id)
-    assert seen.node == node
+    observation = await client.observe(ADA.id)
+    assert observation.node == node
     return releases
 
 

@@ -39,7 +39,7 @@ Access = Callable[[OperatorAccess, str], Awaitable[object]]
 
 
 async def chat(access: OperatorAccess, reason: str) -> object:
-    return [one async for one in access.chat(ADA, "hi", session_id="s", reason=reason)]
+    return [piece async for piece in access.chat(ADA, "hi", session_id="s", reason=reason)]
 
 
 async def run(access: OperatorAccess, reason: str) -> object:

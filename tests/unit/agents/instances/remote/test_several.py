@@ -42,8 +42,10 @@ async def test_one_that_hangs_is_given_up_and_delays_no_other(monkeypatch: pytes
             await never.wait()
         return instance.title
 
-    outcomes = await on_each([ADA, BEN, CLEO], hangs, within_s=0.2, ended=lambda one: order.append(one.instance.title))
+    outcomes = await on_each(
+        [ADA, BEN, CLEO], hangs, within_s=0.2, ended=lambda outcome: order.append(outcome.instance.title)
+    )
     assert order == ["ben", "cleo", "ada"]
-    assert [one.instance for one in outcomes] == [ADA, BEN, CLEO]
+    assert [outcome.instance for outcome in outcomes] == [ADA, BEN, CLEO]
     assert isinstance(outcomes[0].result, UnavailableError)
-    assert [one.result for one in outcomes[1:]] == ["ben", "cleo"]
+    assert [outcome.result for outcome in outcomes[1:]] == ["ben", "cleo"]

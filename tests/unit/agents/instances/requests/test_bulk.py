@@ -138,11 +138,17 @@ async def test_one_that_fails_keeps_no_other_and_the_next_time_does_the_rest(reg
         return await _done(registry)(operation)
 
     provision_results = await many.run(requests, finish)
-    failed = [(one.request.user, one.failure.message) for one in provision_results if one.failure]
+    failed = [
+        (provision_result.request.user, provision_result.failure.message)
+        for provision_result in provision_results
+        if provision_result.failure
+    ]
     assert failed == [("user3", "no answer")]
     again = await many.run(requests, _done(registry))
-    assert not any(one.failure for one in again)
-    assert [one.instance for one in again] == [one.instance for one in provision_results]
+    assert not any(provision_result.failure for provision_result in again)
+    assert [provision_result.instance for provision_result in again] == [
+        provision_result.instance for provision_result in provision_results
+    ]
 
 
 def _done(registry: Registry) -> Callable[[Operation], Awaitable[str]]:

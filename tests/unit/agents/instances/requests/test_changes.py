@@ -58,8 +58,8 @@ class Rows(FakeRegistry):
         instance_id: InstanceId | None = None,
     ) -> Operation:
         self._write(kind)
-        status, said = OperationStatus.PENDING, self.under_way or intent or {}
-        return Operation(OperationId("o"), kind, subject, instance_id, said, status, "", "", AT, AT)
+        status, intent_fields = OperationStatus.PENDING, self.under_way or intent or {}
+        return Operation(OperationId("o"), kind, subject, instance_id, intent_fields, status, "", "", AT, AT)
 
     def instances_mark_for_deletion(self, _instance_id: InstanceId, *, why: str = "") -> None:
         assert why

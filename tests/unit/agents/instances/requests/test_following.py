@@ -50,10 +50,12 @@ def opener(*rows: Operation, is_held: bool = True) -> OperationOpener:
     return OperationOpener(registry, hold)
 
 
-async def asked(found: OperationOpener, wanted: InstanceIntent, *, undo: bool = False) -> str:
-    async with found.eligible("ada", type(wanted), cancels=frozenset({wanted.kind} if undo else ())) as instance:
-        is_the_same = (lambda one: one.keep is wanted.keep) if isinstance(wanted, SuspendIntent) else None
-        return found.open(instance, wanted, is_the_same).id
+async def asked(operation_opener: OperationOpener, wanted: InstanceIntent, *, undo: bool = False) -> str:
+    async with operation_opener.eligible(
+        "ada", type(wanted), cancels=frozenset({wanted.kind} if undo else ())
+    ) as instance:
+        is_the_same = (lambda begun: begun.keep is wanted.keep) if isinstance(wanted, SuspendIntent) else None
+        return operation_opener.open(instance, wanted, is_the_same).id
 
 
 async def test_the_same_request_finds_what_another_process_does() -> None:
@@ -67,8 +69,8 @@ async def test_the_same_request_finds_what_another_process_does() -> None:
         assert await asked(opener(begun(intent)), intent) == "begun", intent.kind
     # Resuming goes on with a move that starts the agent on another machine.
     moving = replace(begun(SUSPEND), kind=OperationKind.RELOCATE)
-    async with opener(moving).eligible("ada", ResumeIntent) as found:
-        assert found is ADA
+    async with opener(moving).eligible("ada", ResumeIntent) as instance:
+        assert instance is ADA
     # What was found there is no matter of the request after it.
     assert await asked(opener(is_held=False), SUSPEND) == "new"
 
@@ -91,8 +93,8 @@ async def test_what_another_process_does_otherwise_is_not_followed() -> None:
 
 async def test_what_ended_meanwhile_is_not_begun_again_without_the_lease() -> None:
     rows = iter([[begun(SUSPEND)], [begun(SUSPEND)], []])
-    found = opener()
-    listed: Any = found.registry.operations
+    operation_opener = opener()
+    listed: Any = operation_opener.registry.operations
     listed.list = lambda **_: next(rows)
     with pytest.raises(LeaseHeldError, match="is being worked on"):
-        await asked(found, SUSPEND)
+        await asked(operation_opener, SUSPEND)

@@ -94,9 +94,9 @@ def ada(around: Surroundings) -> Instance:
 
 
 def backup(around: Surroundings) -> Backup:
-    made = Backup("snapshot0", ada(around).id, AT, "daily", 1, 1, MEMORY)
-    around.backups.append(made)
-    return made
+    backup = Backup("snapshot0", ada(around).id, AT, "daily", 1, 1, MEMORY)
+    around.backups.append(backup)
+    return backup
 
 
 async def test_the_same_words_continue_what_was_begun(around: Surroundings) -> None:
@@ -273,12 +273,16 @@ async def test_what_was_named_counts_and_what_was_chosen_does_not(around: Surrou
 
 
 async def test_another_machine_of_an_image_is_in_the_same_region(around: Surroundings) -> None:
-    asked = await around.requests().renew("ada", ImageId("newer"), reason=WHY)
-    assert (asked.kind, asked.intent["region"], asked.intent["image_id"]) == (OperationKind.RELOCATE, "hel1", "newer")
-    assert asked.intent["keeps_previous"]
-    assert await around.requests().renew("ada", ImageId("newer"), reason=WHY) == asked
+    operation = await around.requests().renew("ada", ImageId("newer"), reason=WHY)
+    assert (operation.kind, operation.intent["region"], operation.intent["image_id"]) == (
+        OperationKind.RELOCATE,
+        "hel1",
+        "newer",
+    )
+    assert operation.intent["keeps_previous"]
+    assert await around.requests().renew("ada", ImageId("newer"), reason=WHY) == operation
     around.registry.instances.set_status(ada(around).id, InstanceStatus.SUSPENDED)
-    around.registry.operations.finish(asked.id, OperationStatus.ABANDONED, "enough")
+    around.registry.operations.finish(operation.id, OperationStatus.ABANDONED, "enough")
     with pytest.raises(RefusedError, match="suspended"):
         await around.requests().renew("ada", ImageId("newer"), reason=WHY)
 

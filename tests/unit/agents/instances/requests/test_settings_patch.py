@@ -43,7 +43,7 @@ def test_an_empty_file_means_the_defaults(text: str) -> None:
 
 
 @each_case(
-    ("text", "said"),
+    ("text", "message"),
     [
         (f"surprise: {CANARY}", "settings: unknown field surprise"),
         ("model: gpt-9", "settings.model: no route 'gpt-9'; there are claude-haiku"),
@@ -68,8 +68,8 @@ def test_an_empty_file_means_the_defaults(text: str) -> None:
         (f"personality: {CANARY * 50_000}", "larger than"),
     ],
 )
-def test_a_bad_file_is_refused_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(said)) as caught:
+def test_a_bad_file_is_refused_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)) as caught:
         replacing(text, where="f")
     assert caught.value.message.startswith("f")
     assert CANARY not in caught.value.message

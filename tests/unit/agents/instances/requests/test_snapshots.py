@@ -20,8 +20,8 @@ BEN = replace(ordered(2).instance, user_alias="ben")
 
 def image(number: int, name: str = "") -> Image:
     name = name or snapshot_name("local", ADA.id, OperationId(f"{number:08}-0000-0000-0000-000000000000"))
-    made = datetime(2026, 1, number, tzinfo=UTC)
-    return Image(id=f"i{number}", name=name, status=ImageStatus.READY, provider_image_id="p", created_at=made)
+    timestamp = datetime(2026, 1, number, tzinfo=UTC)
+    return Image(id=f"i{number}", name=name, status=ImageStatus.READY, provider_image_id="p", created_at=timestamp)
 
 
 class Vendor:
@@ -35,7 +35,7 @@ class Vendor:
         return self.images
 
     async def delete_image(self, image_id: str) -> None:
-        self.images = [one for one in self.images if one.id != image_id]
+        self.images = [image for image in self.images if image.id != image_id]
 
     async def save_image(self, _machine_id: str, *, name: str) -> None:
         if self._keeps:
@@ -54,20 +54,20 @@ def snapshots(vendor: Vendor, leases: Leases, noted: list[str]) -> Snapshots:
 
 async def test_an_instances_snapshots_are_told_the_newest_first() -> None:
     vendor = Vendor(image(1), image(3), image(2), image(4, "hermes-base-0123456789ab"))
-    assert [one.id for one in await snapshots(vendor, Leases(), []).of(ADA.id)] == ["i3", "i2", "i1"]
+    assert [image.id for image in await snapshots(vendor, Leases(), []).of(ADA.id)] == ["i3", "i2", "i1"]
 
 
 async def test_all_snapshots_are_listed_by_user_and_images_of_others_are_left_out() -> None:
     of_ben = image(4, snapshot_name("local", BEN.id, OperationId("00000004-0000-0000-0000-000000000000")))
     vendor = Vendor(of_ben, image(1), image(3), image(5, "hermes-base-0123456789ab"))
     listed = await snapshots(vendor, Leases(), []).of_all()
-    assert [(owner.title, one.id) for owner, one in listed] == [("ada", "i3"), ("ada", "i1"), ("ben", "i4")]
+    assert [(owner.title, image.id) for owner, image in listed] == [("ada", "i3"), ("ada", "i1"), ("ben", "i4")]
 
 
 async def test_a_snapshot_is_deleted_under_the_lease_and_in_the_audit() -> None:
     vendor, leases, noted = Vendor(image(1), image(2)), Leases(), list[str]()
     await snapshots(vendor, leases, noted).delete(ADA, image(1), reason="old")
-    assert [one.id for one in vendor.images] == ["i2"]
+    assert [image.id for image in vendor.images] == ["i2"]
     assert leases.held == [instance_subject(ADA.id)]
     assert noted == [f"snapshot_deleted {instance_subject(ADA.id)}"]
 
@@ -75,7 +75,7 @@ async def test_a_snapshot_is_deleted_under_the_lease_and_in_the_audit() -> None:
 async def test_an_order_whose_answer_was_lost_counts_if_the_image_is_there() -> None:
     vendor = Vendor()
     await snapshots(vendor, Leases(), []).save(MachineId("m"), "wanted")
-    assert [one.name for one in vendor.images] == ["wanted"]
+    assert [image.name for image in vendor.images] == ["wanted"]
     with pytest.raises(UnknownOutcomeError, match="lost"):
         await snapshots(Vendor(keeps=False), Leases(), []).save(MachineId("m"), "wanted")
 

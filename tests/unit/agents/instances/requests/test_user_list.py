@@ -23,12 +23,20 @@ def test_a_table_is_read_as_programs_write_it() -> None:
         "user\tplan\tregion\r\nada\theavy\tnbg1\r\nbob\t\t\r\n",
         '"user","plan","region"\n"ada","heavy","nbg1"\n"bob","",""\n',
     ):
-        assert tuple((one.user, one.plan, one.region) for one in read(text)) == BOTH, text
+        assert (
+            tuple(
+                (provision_request.user, provision_request.plan, provision_request.region)
+                for provision_request in read(text)
+            )
+            == BOTH
+        ), text
 
 
 def test_a_plain_list_has_no_heading() -> None:
     for text in ("ada\nbob\n", "ada,\nbob,\n", "plan\nregion\n"):
-        assert [one.user for one in read(text)] == [line.strip(",") for line in text.split()], text
+        assert [provision_request.user for provision_request in read(text)] == [
+            line.strip(",") for line in text.split()
+        ], text
 
 
 def test_a_wrong_list_is_named_for_what_is_wrong() -> None:

@@ -70,5 +70,5 @@ def test_a_change_is_kept_and_audited_and_one_that_changes_nothing_is_not(tmp_pa
     assert policies.change(ada, PolicyChange(protect=True), why="again") == kept
     with pytest.raises(UsageError, match="now"):
         policies.change(ada, PolicyChange(opt_in=True, quiet_hours="now"))
-    written = [one.why for one in registry.audit.list(subject=f"instance/{ada.id}") if "policy" in one.action]
+    written = [logged.why for logged in registry.audit.list(subject=f"instance/{ada.id}") if "policy" in logged.action]
     assert written == ["a demo"]

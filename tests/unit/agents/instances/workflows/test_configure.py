@@ -29,15 +29,15 @@ TERMINATED = replace(ADA, status=InstanceStatus.TERMINATED)
 
 
 @pytest.mark.parametrize(
-    ("seen", "step"),
+    ("observation", "step"),
     [
         (Observation(ADA, READY, replace(OURS, digest="older"), GatewayHealth.OK), Personalise(MACHINE)),
         (Observation(ADA, READY, replace(OURS, digest=""), GatewayHealth.OK), Personalise(MACHINE)),
         (Observation(ADA, READY, OURS, GatewayHealth.REFUSED), AwaitGateway(MACHINE)),
     ],
 )
-def test_the_next_step_follows_from_what_is_seen(seen: Observation, step: object) -> None:
-    assert decide(seen, payload_digest="digest") == step
+def test_the_next_step_follows_from_what_is_seen(observation: Observation, step: object) -> None:
+    assert decide(observation, payload_digest="digest") == step
 
 
 def test_a_machine_that_has_the_settings_needs_nothing() -> None:
@@ -45,7 +45,7 @@ def test_a_machine_that_has_the_settings_needs_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "error"),
+    ("observation", "error"),
     [
         (Observation(TERMINATED, READY, OURS), RefusedError),
         (Observation(ADA, None), RefusedError),
@@ -53,8 +53,8 @@ def test_a_machine_that_has_the_settings_needs_nothing() -> None:
         (Observation(ADA, READY, replace(OURS, instance_id=InstanceId("other"))), BrokenInvariantError),
     ],
 )
-def test_where_nothing_can_be_done_it_says_so(seen: Observation, error: type[HermesError]) -> None:
-    verdict = decide(seen, payload_digest="digest")
+def test_where_nothing_can_be_done_it_says_so(observation: Observation, error: type[HermesError]) -> None:
+    verdict = decide(observation, payload_digest="digest")
     assert isinstance(verdict, Refused)
     assert isinstance(verdict.error, error)
 
@@ -130,15 +130,15 @@ async def work(world: World) -> None:
     client: Any = world
     configure = Configure(ADA.id, client)
     for _ in range(5):
-        seen = await configure.observe()
-        match configure.decide(seen):
+        observation = await configure.observe()
+        match configure.decide(observation):
             case Done():
                 return
             case Refused(error=error):
                 raise error
             case step:
-                assert configure.describe(step, seen)
-                await configure.do(step, seen)
+                assert configure.describe(step, observation)
+                await configure.do(step, observation)
     pytest.fail("no end")
 
 

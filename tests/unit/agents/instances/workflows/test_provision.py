@@ -35,7 +35,7 @@ OURS = NodeState(ID, 1, "digest", "0.19.0")
 
 
 @each_case(
-    ("seen", "step"),
+    ("observation", "step"),
     [
         (Observation(ROW, None), GrowCell()),
         (Observation(ROW, MachineState(MACHINE, MachineStatus.DELETED)), GrowCell()),
@@ -52,8 +52,8 @@ OURS = NodeState(ID, 1, "digest", "0.19.0")
         (Observation(RECORDED, READY, OURS, GatewayHealth.OK), MarkRunning()),
     ],
 )
-def test_the_next_step_follows_from_what_is_seen(seen: Observation, step: object) -> None:
-    assert decide(seen, payload_digest="digest") == step
+def test_the_next_step_follows_from_what_is_seen(observation: Observation, step: object) -> None:
+    assert decide(observation, payload_digest="digest") == step
 
 
 def test_a_user_without_an_alias_is_told_of_by_id() -> None:
@@ -84,11 +84,11 @@ def test_a_machine_that_vanished_is_never_replaced_in_silence(machine: MachineSt
 
 @pytest.mark.parametrize("machine", [None, MachineState(MACHINE, MachineStatus.DELETED)])
 def test_whoever_can_be_restored_is_never_advised_to_end(machine: MachineState | None) -> None:
-    seen = Observation(replace(RECORDED, status=InstanceStatus.RUNNING), machine, is_backed_up=True)
+    observation = Observation(replace(RECORDED, status=InstanceStatus.RUNNING), machine, is_backed_up=True)
     for verdict in (
-        decide(seen, payload_digest="digest"),
-        stop_and_backup.next_step(seen, None),
-        start_verified.next_step(seen, payload_digest="digest", was=None, state=None),
+        decide(observation, payload_digest="digest"),
+        stop_and_backup.next_step(observation, None),
+        start_verified.next_step(observation, payload_digest="digest", was=None, state=None),
     ):
         assert isinstance(verdict, Refused)
         assert str(verdict.error.hint) == f"hermesops backup restore {RECORDED.title} --onto-new-machine"
@@ -173,15 +173,15 @@ async def provision(world: World) -> None:
     cells: Any = world
     work = Provision(ID, world, client, cells, world.save_record)
     for _ in range(20):
-        seen = await work.observe()
-        match work.decide(seen):
+        observation = await work.observe()
+        match work.decide(observation):
             case Done():
                 return
             case Refused(error=error):
                 raise error
             case step:
-                assert work.describe(step, seen)
-                await work.do(step, seen)
+                assert work.describe(step, observation)
+                await work.do(step, observation)
     pytest.fail("no end")
 
 

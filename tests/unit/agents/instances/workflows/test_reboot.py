@@ -37,8 +37,8 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def with_status(status: MachineStatus) -> RebootState:
-    seen = replace(DEAD.observation, machine=MachineState(MACHINE, status))
-    return replace(DEAD, observation=seen, answers=replace(SILENT, machine=status.value))
+    observation = replace(DEAD.observation, machine=MachineState(MACHINE, status))
+    return replace(DEAD, observation=observation, answers=replace(SILENT, machine=status.value))
 
 
 def with_node(node: NodeState | None, gateway: GatewayHealth | None = None) -> RebootState:
@@ -46,7 +46,7 @@ def with_node(node: NodeState | None, gateway: GatewayHealth | None = None) -> R
 
 
 @each_case(
-    ("seen", "step"),
+    ("reboot_state", "step"),
     [
         (DEAD, RebootMachine(MACHINE)),
         (replace(DEAD, attempt=Attempt.REBOOTING), AwaitMachine(MACHINE)),
@@ -68,12 +68,12 @@ def with_node(node: NodeState | None, gateway: GatewayHealth | None = None) -> R
         (with_node(OWN, GatewayHealth.SILENT), AwaitGateway(MACHINE)),
     ],
 )
-def test_the_next_step_follows_from_what_answers_and_what_was_tried(seen: RebootState, step: object) -> None:
-    assert decide(seen) == step
+def test_the_next_step_follows_from_what_answers_and_what_was_tried(reboot_state: RebootState, step: object) -> None:
+    assert decide(reboot_state) == step
 
 
 @each_case(
-    ("seen", "error", "says"),
+    ("reboot_state", "error", "says"),
     [
         (replace(DEAD, attempt=Attempt.STARTED), RefusedError, "though it was switched off and on"),
         (with_status(MachineStatus.ERROR), RefusedError, "in error"),
@@ -94,8 +94,8 @@ def test_the_next_step_follows_from_what_answers_and_what_was_tried(seen: Reboot
         ),
     ],
 )
-def test_where_no_reboot_helps_it_says_so(seen: RebootState, error: type[HermesError], says: str) -> None:
-    verdict = decide(seen)
+def test_where_no_reboot_helps_it_says_so(reboot_state: RebootState, error: type[HermesError], says: str) -> None:
+    verdict = decide(reboot_state)
     assert isinstance(verdict, Refused)
     assert type(verdict.error) is error
     assert says in verdict.error.message
@@ -200,12 +200,12 @@ def driven(client: FakeClient) -> tuple[object, Steps]:
 
     async def loop() -> object:
         for _ in range(20):
-            seen = await work.observe()
-            step = work.decide(seen)
+            reboot_state = await work.observe()
+            step = work.decide(reboot_state)
             if isinstance(step, Done | Refused):
                 return step
-            registry.recorded.append(OperationStep(registry.timestamp, work.describe(step, seen), "h", ""))
-            await work.do(step, seen)
+            registry.recorded.append(OperationStep(registry.timestamp, work.describe(step, reboot_state), "h", ""))
+            await work.do(step, reboot_state)
             registry.timestamp += timedelta(seconds=61)
         raise AssertionError(client.done)
 
@@ -269,5 +269,5 @@ UNASKED = vendor.UnreachableError("GET /", "no route")
     ],
 )
 def test_any_answer_counts_and_what_was_not_asked_is_not_silent(client: FakeClient, answers: Answers) -> None:
-    found, _ = asyncio.run(ask_both_ways(cast("Any", client), ADA))
-    assert found == answers
+    replies, _ = asyncio.run(ask_both_ways(cast("Any", client), ADA))
+    assert replies == answers

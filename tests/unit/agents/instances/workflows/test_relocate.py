@@ -119,7 +119,7 @@ async def test_a_release_that_would_be_left_again_by_itself_is_brought_again() -
     with pytest.raises(UnavailableError, match="object store does not answer"):
         await walk(lambda: relocate(world, kept=kept))
     world.store_goes = False
-    [there] = [one for name, one in world.computers.items() if name != ADA.machine_name]
+    [there] = [computer for name, computer in world.computers.items() if name != ADA.machine_name]
     there.switching = True
     assert (await walk(lambda: relocate(world, kept=kept)))[0] == "DeployRelease"
 
@@ -220,8 +220,8 @@ def test_the_next_machine_is_fenced_and_outranks_the_old_one_before_the_agent_is
     there: NodeState, step: object
 ) -> None:
     ordered = ReplacementState(pooled(0, machine_id=NEXT), MachineState(NEXT, MachineStatus.READY), there, MEMORY)
-    seen = RelocationState(Observation(ADA, READY, OURS), replacement=ordered, backup=COPIED, source=COPIED)
-    assert decide(seen, MOVE, payload_digest="") == step
+    relocation_state = RelocationState(Observation(ADA, READY, OURS), replacement=ordered, backup=COPIED, source=COPIED)
+    assert decide(relocation_state, MOVE, payload_digest="") == step
 
 
 async def test_what_is_on_a_living_machine_is_copied_before_a_backup_takes_its_place() -> None:
@@ -267,8 +267,8 @@ async def test_a_machine_of_somebody_else_is_left_alone() -> None:
     world = SmallWorld.lively()
     work = relocate(world)
     for _ in range(3):  # until the next machine is there
-        seen = await work.observe()
-        await work.do(work.decide(seen), seen)  # type: ignore[arg-type] # a step, at these moments
+        relocation_state = await work.observe()
+        await work.do(work.decide(relocation_state), relocation_state)  # type: ignore[arg-type] # a step, at these moments
     next_one = world.computers[world.unassigned_machines[0].name]
     next_one.owner = type(ADA.id)("somebody-else")
     steps = await walk(lambda: relocate(world))

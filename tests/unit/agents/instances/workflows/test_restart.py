@@ -19,7 +19,7 @@ ILL = replace(WELL, gateway=GatewayHealth.REFUSED)
 
 
 @each_case(
-    ("seen", "before", "step"),
+    ("restart_state", "before", "step"),
     [
         (RestartState(WELL, "start-1"), "start-1", RestartGateway(MACHINE)),
         (RestartState(ILL, "start-1"), "start-1", RestartGateway(MACHINE)),
@@ -30,8 +30,8 @@ ILL = replace(WELL, gateway=GatewayHealth.REFUSED)
         (RestartState(WELL, "start-2"), "start-1", Done("the gateway of ada was restarted and is healthy")),
     ],
 )
-def test_the_next_step_follows_from_the_gateways_start(seen: RestartState, before: str, step: object) -> None:
-    assert decide(seen, before=before) == step
+def test_the_next_step_follows_from_the_gateways_start(restart_state: RestartState, before: str, step: object) -> None:
+    assert decide(restart_state, before=before) == step
 
 
 @pytest.mark.parametrize(

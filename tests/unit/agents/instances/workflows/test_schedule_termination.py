@@ -90,5 +90,5 @@ async def test_a_backup_that_does_not_restore_stops_it_with_the_machine_there() 
 async def test_what_has_ended_has_no_farewell() -> None:
     world = SmallWorld.lively()
     world.instance = replace(world.instance, status=InstanceStatus.TERMINATED)
-    (said,) = await walk(lambda: farewell(world))
-    assert said.startswith("RefusedError")
+    (output,) = await walk(lambda: farewell(world))
+    assert output.startswith("RefusedError")

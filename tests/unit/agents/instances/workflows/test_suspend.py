@@ -142,8 +142,8 @@ async def test_an_agent_that_never_lived_is_not_put_to_sleep() -> None:
 async def test_a_silent_machine_is_not_switched_off_without_a_copy() -> None:
     world = SmallWorld.lively()
     world.here().answers = False
-    (said,) = await walk(lambda: suspend(world))
-    assert said.startswith("UnavailableError")
+    (output,) = await walk(lambda: suspend(world))
+    assert output.startswith("UnavailableError")
     assert world.here().status is MachineStatus.READY
 
 

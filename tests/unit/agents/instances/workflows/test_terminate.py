@@ -28,7 +28,7 @@ WORK = Terminate(ADA.id, "", False, UNUSED, UNUSED, UNUSED, UNUSED, UNUSED)
 
 
 @each_case(
-    ("seen", "step"),
+    ("termination_state", "step"),
     [
         (TerminationState(THERE, in_stack=True, fenced=False, reachable=True), Fence(MACHINE)),
         (TerminationState(THERE, in_stack=True, fenced=True, reachable=True), ShrinkCell()),
@@ -47,11 +47,11 @@ WORK = Terminate(ADA.id, "", False, UNUSED, UNUSED, UNUSED, UNUSED, UNUSED)
         ),
     ],
 )
-def test_the_next_step_follows_from_what_is_seen(seen: TerminationState, step: object) -> None:
-    chosen = decide(seen)
+def test_the_next_step_follows_from_what_is_seen(termination_state: TerminationState, step: object) -> None:
+    chosen = decide(termination_state)
     assert chosen == step
     assert isinstance(chosen, Fence | ShrinkCell | MarkTerminated)
-    assert WORK.describe(chosen, seen)
+    assert WORK.describe(chosen, termination_state)
 
 
 def test_a_terminated_instance_needs_nothing() -> None:
@@ -119,8 +119,8 @@ async def test_an_agent_that_sleeps_ends_with_the_backup_it_fell_asleep_with() -
 async def test_a_machine_that_is_gone_without_a_backup_is_not_forgotten_in_passing() -> None:
     world = SmallWorld.lively()
     world.computers.clear()
-    (said,) = await walk(lambda: terminate(world))
-    assert said == "RefusedError: ada has no backup, and the agent's state would be lost"
+    (output,) = await walk(lambda: terminate(world))
+    assert output == "RefusedError: ada has no backup, and the agent's state would be lost"
 
 
 async def test_who_never_lived_ends_without_a_backup() -> None:

@@ -86,9 +86,9 @@ def test_odds_are_those_of_every_single_way(stages: list[list[int]], rate: float
                     halted, mean = halted + chance, mean + chance * touched
                 else:
                     ways[failed, of_stage] = chance
-    found = odds(stages, rate, GATE)
-    assert found.halted == pytest.approx(halted, abs=1e-5)  # what is too unlikely to be followed adds up
-    assert found.touched == pytest.approx(mean + (1 - halted) * touched, abs=1e-2)
+    chances = odds(stages, rate, GATE)
+    assert chances.halted == pytest.approx(halted, abs=1e-5)  # what is too unlikely to be followed adds up
+    assert chances.touched == pytest.approx(mean + (1 - halted) * touched, abs=1e-2)
 
 
 def test_two_hundred_users_are_as_safe_as_is_promised() -> None:
@@ -106,6 +106,6 @@ def test_computed_odds_are_what_happens() -> None:
     first = shard() % 10_000 * 1000
     for rate in (0.02, 0.3):
         ended = [run_gate(rate, first + seed, GATE) for seed in range(1000)]
-        found = Share(sum(each.halted for each in ended), len(ended))
+        share = Share(sum(each.halted for each in ended), len(ended))
         computed = odds(shape(200, Spec()), rate, GATE).halted
-        assert abs(found.rate - computed) <= 5 * (computed * (1 - computed) / found.of) ** 0.5 + 1e-9
+        assert abs(share.rate - computed) <= 5 * (computed * (1 - computed) / share.of) ** 0.5 + 1e-9

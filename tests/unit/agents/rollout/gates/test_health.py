@@ -26,8 +26,8 @@ def test_the_chance_is_the_share_of_all_ways_to_draw(ones: list[int], others: li
 
     def rank_sum(chosen: tuple[int, ...]) -> int:
         return sum(
-            2 * sum(other < pooled[one] for other in pooled) + sum(other == pooled[one] for other in pooled) + 1
-            for one in chosen
+            2 * sum(other < pooled[count] for other in pooled) + sum(other == pooled[count] for other in pooled) + 1
+            for count in chosen
         )
 
     every = [rank_sum(chosen) for chosen in combinations(range(len(pooled)), len(ones))]
@@ -44,9 +44,9 @@ def test_many_are_judged_like_few() -> None:
 
 def test_a_slow_evening_is_not_the_releases_fault() -> None:
     everybody = figures(*[(1.0 + number / 10, 3.0 + number * 0.3) for number in range(12)])
-    found = compare(Comparison(Vital.TURN_LATENCY, everybody, everybody), alpha=0.01, floor=5)
-    assert found.result is GateResult.PASS
-    assert found.worse == pytest.approx(1.0)
+    compared = compare(Comparison(Vital.TURN_LATENCY, everybody, everybody), alpha=0.01, floor=5)
+    assert compared.result is GateResult.PASS
+    assert compared.worse == pytest.approx(1.0)
     assert worse_than_controls([Comparison(Vital.TURN_LATENCY, everybody, everybody)]) == {}
 
 
@@ -55,10 +55,10 @@ def test_turns_twice_as_slow_fail_with_the_figures() -> None:
         figures(*[(1.0, 2.0 + n / 100) for n in range(10)]),
         figures(*[(1.0, 1.0 + n / 100) for n in range(20)]),
     )
-    found = compare(Comparison(Vital.TURN_LATENCY, canaries, controls), alpha=0.01, floor=5)
-    assert found.result is GateResult.FAIL
-    assert found.worse == pytest.approx(1.9, abs=0.1)
-    assert found.why.startswith("turn latency is 1.8")
+    compared = compare(Comparison(Vital.TURN_LATENCY, canaries, controls), alpha=0.01, floor=5)
+    assert compared.result is GateResult.FAIL
+    assert compared.worse == pytest.approx(1.9, abs=0.1)
+    assert compared.why.startswith("turn latency is 1.8")
 
 
 @each_case(
@@ -78,17 +78,17 @@ def test_too_little_data_is_no_pass(canaries: int, controls: int, result: GateRe
 
 def test_worse_but_not_surely_is_inconclusive() -> None:
     canaries = figures((0, 9), (0, 0), (0, 8), (0, 0), (0, 7), (0, 9), (0, 0))
-    found = compare(Comparison(Vital.GATEWAY_ERRORS, canaries, figures(*[(0.0, 0.0)] * 6)), alpha=1e-3, floor=5)
-    assert found.result is GateResult.INCONCLUSIVE
+    compared = compare(Comparison(Vital.GATEWAY_ERRORS, canaries, figures(*[(0.0, 0.0)] * 6)), alpha=1e-3, floor=5)
+    assert compared.result is GateResult.INCONCLUSIVE
 
 
 def test_one_that_got_critically_worse_is_named() -> None:
     canaries = figures((1.0, 1.1), (1.0, 9.0), (2.0, 2.2))
     controls = {InstanceId("c1"): (1.0, 1.0), InstanceId("c2"): (1.0, 1.2)}
     lasting = {InstanceId(str(number)): after for number, after in enumerate((1.1, 8.9, 2.2))}
-    found = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls, lasting)])
-    assert list(found) == ["1"]
-    assert "turn latency is 8.1" in found[InstanceId("1")]
+    worse = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls, lasting)])
+    assert list(worse) == ["1"]
+    assert "turn latency is 8.1" in worse[InstanceId("1")]
     one_control = {InstanceId("c1"): (1.0, 1.0)}
     assert worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, one_control, lasting)]) == {}
 
@@ -103,8 +103,8 @@ def test_one_that_stayed_as_it_was_is_not_hurt_because_others_got_better() -> No
     canaries = figures((2.7, 2.0), (2.7, 11.0))
     controls = {InstanceId(f"c{number}"): (12.0, 2.0) for number in range(7)}
     lasting = {InstanceId("0"): 2.0, InstanceId("1"): 11.0}
-    found = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls, lasting)])
-    assert found == {InstanceId("1"): "turn latency is 4.07 times what it was before (limit 4)"}
+    worse = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls, lasting)])
+    assert worse == {InstanceId("1"): "turn latency is 4.07 times what it was before (limit 4)"}
 
 
 def test_noise_is_rarely_harm_and_harm_is_found() -> None:

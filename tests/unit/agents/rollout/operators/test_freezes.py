@@ -28,10 +28,10 @@ def test_a_freeze_has_a_reason(freezes: Freezes, reason: str) -> None:
 
 
 def test_a_lifted_freeze_is_of_the_past(freezes: Freezes) -> None:
-    made = freezes.set(begins_at=None, ends_at=CLOCK() + timedelta(hours=1), reason="quarter end")
-    assert freezes.list() == (made,)
+    freeze = freezes.set(begins_at=None, ends_at=CLOCK() + timedelta(hours=1), reason="quarter end")
+    assert freezes.list() == (freeze,)
     lifted = freezes.lift("")
-    assert (lifted.id, lifted.lifted_at) == (made.id, CLOCK())
+    assert (lifted.id, lifted.lifted_at) == (freeze.id, CLOCK())
     assert freezes.list() == ()
     assert freezes.list(past=True) == (lifted,)
     assert freezes.registry.audit.list(limit=1)[0].why == "lifted"

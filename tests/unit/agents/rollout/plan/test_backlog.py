@@ -68,9 +68,9 @@ def test_running_instances_of_no_rollout_can_be_updated() -> None:
 
 
 def test_each_release_and_image_is_requested_on_its_own() -> None:
-    found = [outdated("ada"), outdated("bob", Action.MACHINE), outdated("eve")]
-    requests = requests_for(found, "outdated", Spec())
-    assert [(one.action, one.where, one.reason) for one in requests] == [
+    outdated_instances = [outdated("ada"), outdated("bob", Action.MACHINE), outdated("eve")]
+    requests = requests_for(outdated_instances, "outdated", Spec())
+    assert [(request.action, request.where, request.reason) for request in requests] == [
         (Action.MACHINE, "user=bob", "outdated"),
         (Action.SLOT, "user=ada,user=eve", "outdated"),
     ]

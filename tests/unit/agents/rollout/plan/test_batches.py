@@ -41,9 +41,9 @@ def test_a_course_has_everybody_once_in_stages_of_their_size(size: int, seed: in
     spec = Spec()
     targets = drawn(size, seed)
     placed = batches_of(NEW, targets, spec)
-    assert sorted(one.id for one in placed) == sorted(one.instance_id for one in targets)
-    assert [one.position for one in placed] == list(range(size))
-    assert sorted(placed, key=lambda one: (one.stage, one.batch)) == list(placed)
+    assert sorted(target.id for target in placed) == sorted(target.instance_id for target in targets)
+    assert [target.position for target in placed] == list(range(size))
+    assert sorted(placed, key=lambda target: (target.stage, target.batch)) == list(placed)
     sizes = shape_of(placed)
     assert max(max(batches) for batches in sizes) <= spec.at_once(size)
     after = [sum(map(sum, sizes[: number + 1])) for number in range(len(sizes))]
@@ -74,28 +74,28 @@ def test_the_same_release_gives_the_same_course_whatever_order_they_come_in() ->
 def test_over_twenty_releases_nobody_is_first_more_than_three_times(size: int) -> None:
     targets, first = fleet(size), Counter[InstanceId]()
     for number in range(20):
-        targets = [replace(one, exposures=first[one.instance_id]) for one in targets]
+        targets = [replace(target, exposures=first[target.instance_id]) for target in targets]
         placed = batches_of(ReleaseId(f"release-{number}"), targets, Spec())
-        first.update(one.id for one in placed if one.stage == 0)
+        first.update(target.id for target in placed if target.stage == 0)
     assert max(first.values()) <= 3
-    assert max(first.values()) - min(first[one.instance_id] for one in targets) <= 1
+    assert max(first.values()) - min(first[target.instance_id] for target in targets) <= 1
 
 
 def test_who_asked_is_first_and_who_is_protected_last() -> None:
     targets = [
-        replace(one, opted_in=number in {3, 50}, protected=number in {5, 60}, exposures=9 if number == 3 else 0)
-        for number, one in enumerate(fleet(100))
+        replace(target, opted_in=number in {3, 50}, protected=number in {5, 60}, exposures=9 if number == 3 else 0)
+        for number, target in enumerate(fleet(100))
     ]
-    users = [one.facts.user for one in batches_of(NEW, targets, Spec())]
+    users = [target.facts.user for target in batches_of(NEW, targets, Spec())]
     assert set(users[:2]) == {"user3", "user50"}
     assert set(users[-2:]) == {"user5", "user60"}
 
 
 def test_every_beginning_looks_like_the_whole() -> None:
     placed = batches_of(NEW, drawn(1000, 1), Spec())
-    ordinary = [one for one in placed if not one.facts.opted_in and not one.facts.protected]
-    level = [one for one in ordinary if one.facts.exposures == 0]
-    heavy = sum(one.facts.plan is Plan.HEAVY for one in level) / len(level)
+    ordinary = [target for target in placed if not target.facts.opted_in and not target.facts.protected]
+    level = [target for target in ordinary if target.facts.exposures == 0]
+    heavy = sum(target.facts.plan is Plan.HEAVY for target in level) / len(level)
     for share in (0.1, 0.3, 0.6):
         part = level[: int(share * len(level))]
-        assert abs(sum(one.facts.plan is Plan.HEAVY for one in part) / len(part) - heavy) < 0.15
+        assert abs(sum(target.facts.plan is Plan.HEAVY for target in part) / len(part) - heavy) < 0.15

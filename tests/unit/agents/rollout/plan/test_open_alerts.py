@@ -12,7 +12,7 @@ from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import NEW, fleet
 from tests.support.suite.cases import each_case
 
-TARGETS = batches_of(NEW, [replace(one, cell=CellName("cell7")) for one in fleet(3)], Spec())
+TARGETS = batches_of(NEW, [replace(target, cell=CellName("cell7")) for target in fleet(3)], Spec())
 
 
 def alert(name: str = "FleetGap", severity: Severity | None = Severity.PAGE, **labels: str) -> Alert:
@@ -20,7 +20,7 @@ def alert(name: str = "FleetGap", severity: Severity | None = Severity.PAGE, **l
 
 
 @each_case(
-    ("found", "words"),
+    ("alert", "words"),
     [
         (alert(), "held by 1 open alert: FleetGap"),
         (alert("CellLost", cell="cell7"), "held by 1 open alert: CellLost of cell7"),
@@ -30,8 +30,8 @@ def alert(name: str = "FleetGap", severity: Severity | None = Severity.PAGE, **l
     ],
     ids=str,
 )
-def test_an_alert_concerns_its_instance_its_cell_or_everybody(found: Alert, words: str) -> None:
-    assert held_by_alerts(AlertState((found,)), TARGETS, Spec()) == words
+def test_an_alert_concerns_its_instance_its_cell_or_everybody(alert: Alert, words: str) -> None:
+    assert held_by_alerts(AlertState((alert,)), TARGETS, Spec()) == words
 
 
 def test_many_alerts_are_counted_and_none_is_named_twice() -> None:
@@ -51,7 +51,7 @@ def test_what_is_not_known_holds_it() -> None:
 
 
 @each_case(
-    ("found", "holds"),
+    ("alert", "holds"),
     [
         (alert(), True),
         (alert(severity=None), True),
@@ -65,5 +65,5 @@ def test_what_is_not_known_holds_it() -> None:
     ],
     ids=str,
 )
-def test_an_alert_that_is_acknowledged_holds_and_one_that_is_silenced_does_not(found: Alert, *, holds: bool) -> None:
-    assert bool(holding([found], ["ack"])) is holds
+def test_an_alert_that_is_acknowledged_holds_and_one_that_is_silenced_does_not(alert: Alert, *, holds: bool) -> None:
+    assert bool(holding([alert], ["ack"])) is holds

@@ -104,8 +104,8 @@ def test_other_gates_would_have_halted_earlier() -> None:
     for position in (4, 60):
         world.machine_of(position).breaks = True
     assert world.run().startswith("done")
-    one = replace(QUICK.gates, failures=FailureGate(early_failures=1, early_rate=0.0))
-    again = replay(world.events, tuple(world.placed.values()), one)
+    gates = replace(QUICK.gates, failures=FailureGate(early_failures=1, early_rate=0.0))
+    again = replay(world.events, tuple(world.placed.values()), gates)
     assert again.halted
     assert (again.touched, again.failed, again.recorded_touched, again.recorded_failed) == (7, 1, 200, 2)
     assert not replay(world.events, tuple(world.placed.values()), QUICK.gates).halted
@@ -113,11 +113,16 @@ def test_other_gates_would_have_halted_earlier() -> None:
 
 def test_figures_are_judged_anew_too() -> None:
     world = World(fleet(200), replace(QUICK, gates=replace(QUICK.gates, health=HealthGate(alpha=1e-9))))
-    slower = {one.id: (1.0, 1.5 + position / 1000) for position, one in enumerate(world.placed.values())}
-    usual = {one.id: (1.0, 1.0 + position / 1000) for position, one in enumerate(world.placed.values())}
+    slower = {target.id: (1.0, 1.5 + position / 1000) for position, target in enumerate(world.placed.values())}
+    usual = {target.id: (1.0, 1.0 + position / 1000) for position, target in enumerate(world.placed.values())}
     first, rest = list(slower)[:10], list(usual)[10:74]
     world.comparisons = tuple(
-        Comparison(vital, {one: slower[one] for one in first}, {one: usual[one] for one in rest}) for vital in Vital
+        Comparison(
+            vital,
+            {instance_id: slower[instance_id] for instance_id in first},
+            {instance_id: usual[instance_id] for instance_id in rest},
+        )
+        for vital in Vital
     )
     world.run(for_s=900)
     assert world.rollout.reason.startswith("health: no verdict yet: turn latency is 1.4")

@@ -91,7 +91,7 @@ STORED: list[tuple[Event, str, dict[str, object]]] = [
 ]
 
 
-@each_case(("event", "name", "decision"), STORED, ids=[one[1] for one in STORED])
+@each_case(("event", "name", "decision"), STORED, ids=[row[1] for row in STORED])
 def test_an_event_keeps_its_stored_name_and_keys_and_is_read_back_as_it_was(
     event: Event, name: str, decision: dict[str, object]
 ) -> None:

@@ -26,8 +26,8 @@ from tests.support.suite.cases import each_case
 
 
 def target(user: str, state: TargetState = TargetState.WAITING, *, stage: int = 0, batch: int = 0) -> RolloutTarget:
-    made = target_of(InstanceId(user), stage=stage)
-    return replace(made, facts=replace(made.facts, user=user), state=state, batch=batch)
+    target = target_of(InstanceId(user), stage=stage)
+    return replace(target, facts=replace(target.facts, user=user), state=state, batch=batch)
 
 
 ADA = target("ada", TargetState.HEALTHY)
@@ -88,7 +88,8 @@ def test_those_of_one_state_share_a_line_and_reasons_part_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "said"), [(1, "u0"), (4, "u0, u1, u2, u3"), (5, "u0, u1, u2 and 2 more"), (60, "u0, u1, u2 and 57 more")]
+    ("count", "message"),
+    [(1, "u0"), (4, "u0, u1, u2, u3"), (5, "u0, u1, u2 and 2 more"), (60, "u0, u1, u2 and 57 more")],
 )
-def test_few_are_named_and_the_rest_counted(count: int, said: str) -> None:
-    assert names([target(f"u{number}") for number in range(count)]) == said
+def test_few_are_named_and_the_rest_counted(count: int, message: str) -> None:
+    assert names([target(f"u{number}") for number in range(count)]) == message

@@ -68,7 +68,7 @@ def test_who_misbehaves_before_being_touched_is_left_out_and_halts_nothing(fault
     assert world.run() == f"done: 15 of 20 agents on {NEW}, 5 outdated"
     assert world.begun() == 15
     reason = "no answer" if fault == "mute" else "its agent was silent"
-    details = {one.detail for one in world.placed.values() if one.detail}
+    details = {target.detail for target in world.placed.values() if target.detail}
     assert details == {f"unreachable: left unchanged: {reason}"}
 
 
@@ -98,7 +98,7 @@ def test_others_take_the_places_of_a_first_stage_that_gives_no_answer(trouble: d
         machine.breaks = True
     assert world.run().startswith("halted: 3 of 3 failed"), "a larger stage was begun without anybody's word"
     assert world.begun() == 3
-    assert {one.stage for one in world.placed.values() if one.touched_at} == {0}
+    assert {target.stage for target in world.placed.values() if target.touched_at} == {0}
 
 
 def test_who_gives_no_answer_delays_nobody_else() -> None:
@@ -108,7 +108,7 @@ def test_who_gives_no_answer_delays_nobody_else() -> None:
         for position in silent:
             world.machine_of(position).mute = True
         world.run()
-        well = [one.progress.confirmed_at for one in world.placed.values() if one.progress.confirmed_at]
+        well = [target.progress.confirmed_at for target in world.placed.values() if target.progress.confirmed_at]
         took.append((max(well) - BEGAN).total_seconds())
     assert took[1] <= 1.2 * took[0], took
 
@@ -147,18 +147,18 @@ def test_an_older_failure_of_the_same_release_is_not_blamed_on_this_attempt() ->
 
 def test_an_abort_touches_nobody_new_and_lets_those_under_way_go_back() -> None:
     world = World(fleet(200))
-    seen = []
+    instants = []
 
     def word() -> bool:
         changing = [machine for machine in world.machines.values() if machine.began_at]
         if world.begun() < 12 or not changing:
             return False
         world.say(commands.abort(Records(world.rollout, ()), OperatorCommand("bob", "looked at it", world.clock.now())))
-        seen.append((world.begun(), world.clock.now(), changing))
+        instants.append((world.begun(), world.clock.now(), changing))
         return True
 
     assert world.run(word=word) == "aborted: looked at it"
-    begun, at, changing = seen[0]
+    begun, at, changing = instants[0]
     assert world.begun() == begun
     assert {machine.current for machine in changing} == {OLD}
     assert all(machine.cancelled for machine in changing), "who has not begun to switch need not end that first"
@@ -201,7 +201,7 @@ def test_gates_are_heard_while_it_is_paused() -> None:
     world.run(for_s=120)
     world.say(commands.pause(Records(world.rollout, ()), said(world)))
     world.run(for_s=30)
-    touched = [one.id for one in world.placed.values() if one.state is TargetState.SOAKING]
+    touched = [target.id for target in world.placed.values() if target.state is TargetState.SOAKING]
     assert len(touched) >= 3
     for instance_id in touched:
         world.liveness_of[instance_id] = Liveness(answers=False, exercised=True)
@@ -218,7 +218,9 @@ def test_the_health_gate_halts_a_rollout_whose_canaries_get_slower() -> None:
         "turn latency is 2.00 times what it was before, relative to unchanged agents (limit 1.25)"
     )
     [halt] = (
-        one for one in world.events if isinstance(one.event, StateChanged) and one.event.after is RolloutState.HALTED
+        recorded
+        for recorded in world.events
+        if isinstance(recorded.event, StateChanged) and recorded.event.after is RolloutState.HALTED
     )
     assert halt.evidence["health"] == {"result": "fail", "why": world.rollout.reason}
     assert 5 <= world.begun() <= 10

@@ -68,7 +68,7 @@ def test_a_forgiven_failure_that_cannot_be_put_back_is_not_blamed_anew() -> None
         world.run(for_s=5)
     world.machine_of(0).keeps = True
     world.liveness_of[world.nth(0).id] = Liveness(answers=True, exercised=True, failed="the agent takes no turn")
-    told = world.notify
+    notify = world.notify
 
     async def killed(rollout: Rollout, event: Recorded[StateChanged]) -> None:
         raise KilledError(rollout.id, event.id)
@@ -77,7 +77,7 @@ def test_a_forgiven_failure_that_cannot_be_put_back_is_not_blamed_anew() -> None
     with pytest.raises(KilledError):
         world.run()
     assert world.rollout.state is RolloutState.HALTED
-    world.notify = told  # type: ignore[method-assign]
+    world.notify = notify  # type: ignore[method-assign]
     world.say(commands.promote(Records(world.rollout, targets(world)), said(world)))
     world.clock.seconds += 60
     assert world.run() == f"done: 39 of 40 agents on {NEW}, 1 failed"
@@ -234,7 +234,7 @@ def test_whom_a_halt_puts_back_was_chosen_before(care: HaltRollback) -> None:
     while not (world.count(TargetState.HEALTHY) and world.count(TargetState.SOAKING)):
         world.run(for_s=5)
     healthy, soaking = world.count(TargetState.HEALTHY), world.count(TargetState.SOAKING)
-    hurt = next(one.id for one in targets(world) if one.state is TargetState.SOAKING)
+    hurt = next(target.id for target in targets(world) if target.state is TargetState.SOAKING)
     world.liveness_of[hurt] = Liveness(answers=True, exercised=True, failed="the agent takes no turn")
     assert world.run().startswith("halted")
     left = {HaltRollback.FAILED: healthy, HaltRollback.ALL: 0, HaltRollback.NONE: healthy + soaking}
@@ -258,7 +258,7 @@ def _strict() -> FailureGate:
 def test_an_emergency_minds_no_freeze_window_quiet_hour_or_busy_user() -> None:
     quiet = QuietHours(clock_time(0), clock_time(23, 59))
     world = World(
-        [replace(one, quiet=quiet) for one in fleet(6)],
+        [replace(target, quiet=quiet) for target in fleet(6)],
         replace(QUICK, windows=("Sun 01:00-02:00 UTC",), emergency="a hole in the agent"),
     )
     world.frozen = [Freeze("f1", BEGAN, None, "incident", "ada")]
@@ -276,7 +276,7 @@ def test_who_is_always_busy_gets_it_at_the_deadline() -> None:
 
 def test_where_nobody_is_left_for_later_neither_hours_nor_work_count() -> None:
     quiet = QuietHours(clock_time(0), clock_time(23, 59))
-    world = World([replace(one, quiet=quiet) for one in fleet(6)], replace(QUICK, defer_s=0))
+    world = World([replace(target, quiet=quiet) for target in fleet(6)], replace(QUICK, defer_s=0))
     world.machine_of(2).busy = "1 run"
     assert world.run().startswith("done: 6 of 6")
     assert not [why for why in world.reasons(TargetsUpdated) if "quiet hours" in why]
@@ -300,9 +300,9 @@ def test_a_web_hook_that_is_down_keeps_nothing_from_halting() -> None:
 
     world.notify = down  # type: ignore[method-assign]
     assert world.run().startswith("halted")
-    notified = [one.event for one in world.events if isinstance(one.event, Notified)]
+    notified = [recorded.event for recorded in world.events if isinstance(recorded.event, Notified)]
     assert len(notified) == 2
-    assert all("nobody listens" in one.problem for one in notified)
+    assert all("nobody listens" in notification.problem for notification in notified)
 
 
 def test_no_more_are_down_at_once_than_may_be() -> None:
@@ -318,8 +318,8 @@ def test_no_more_are_down_at_once_than_may_be() -> None:
 def test_a_soak_that_nobody_sees_never_ends() -> None:
     world = World(fleet(40))
 
-    async def blind(*seen: object) -> object:
-        raise UnavailableError(f"Prometheus gives no answer {len(seen)}")
+    async def blind(*arguments: object) -> object:
+        raise UnavailableError(f"Prometheus gives no answer {len(arguments)}")
 
     world.watch = blind  # type: ignore[assignment, method-assign]
     world.run(for_s=3600)
@@ -451,7 +451,7 @@ def test_to_go_on_despite_alerts_may_need_a_second_operator() -> None:
     world.run(for_s=300)
     world.say(commands.resume(Records(world.rollout, ()), said(world), despite_alerts=True))
     world.run(for_s=900)
-    assert any("second operator" in one for one in world.reasons(WaitBegun)), world.reasons(WaitBegun)
+    assert any("second operator" in reason for reason in world.reasons(WaitBegun)), world.reasons(WaitBegun)
 
 
 @pytest.mark.parametrize("state", [RolloutState.HALTED, RolloutState.ABORTING, RolloutState.DONE])

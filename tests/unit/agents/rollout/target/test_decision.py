@@ -49,7 +49,7 @@ def observation(target: RolloutTarget, status: ReleaseStatus | None, **changes: 
 
 
 @each_case(
-    ("found", "step"),
+    ("target_observation", "step"),
     [
         (observation(NEVER, STILL), TargetStep.FETCH),
         (observation(NEVER, STILL, fetched=True), TargetStep.ACTIVATE),
@@ -104,8 +104,8 @@ def observation(target: RolloutTarget, status: ReleaseStatus | None, **changes: 
         ),
     ],
 )
-def test_each_observation_has_one_next_step(found: TargetObservation, step: TargetDecision) -> None:
-    assert decide_target(found, NEW, SPEC) == step
+def test_each_observation_has_one_next_step(target_observation: TargetObservation, step: TargetDecision) -> None:
+    assert decide_target(target_observation, NEW, SPEC) == step
 
 
 def test_an_old_failure_is_not_taken_for_a_new_one() -> None:

@@ -41,10 +41,10 @@ async def test_it_is_asked_now_and_then_and_its_answer_counts_meanwhile() -> Non
         monitoring.answers[ALERTS] = Answer([holder(), alert("Other")])
         alerts = RolloutAlerts(monitoring.client, clock)
         for _ in range(20):
-            seen = await alerts.check()
-            assert [one.name for one in seen.open] == ["FleetGap"]
+            alert_state = await alerts.check()
+            assert [alert.name for alert in alert_state.open] == ["FleetGap"]
             clock.turn(1)
-        assert [one.path for one in monitoring.asked].count("/alertmanager/api/v2/alerts") == 2
+        assert [request.path for request in monitoring.asked].count("/alertmanager/api/v2/alerts") == 2
         monitoring.answers[ALERTS] = Answer([])
         clock.turn(1)
         assert await alerts.check() == AlertState()
@@ -80,7 +80,7 @@ async def test_a_silence_says_whether_somebody_works_on_it(comment: str, *, hold
 
 
 def of_prometheus(*listed: dict[str, Any]) -> Answer:
-    return Answer({"status": "success", "data": {"alerts": [{"state": "firing", **one} for one in listed]}})
+    return Answer({"status": "success", "data": {"alerts": [{"state": "firing", **alert} for alert in listed]}})
 
 
 WATCHDOG = alert("Watchdog", severity="none")
@@ -113,7 +113,7 @@ async def test_an_alert_that_an_ending_one_hid_holds_a_rollout() -> None:
         for condition, name in ((HOLDS, "FleetGap"), (OVER, "CellLost")):
             monitoring.answers[CONDITIONS] = of_prometheus(condition, {"labels": hidden["labels"]}, RUNS)
             state = await RolloutAlerts(monitoring.client, Clock()).check()
-            assert [one.name for one in state.open] == [name]
+            assert [alert.name for alert in state.open] == [name]
 
 
 async def test_silences_that_are_not_known_leave_it_unknown() -> None:

@@ -53,5 +53,7 @@ async def test_before_and_after_are_told_by_the_clock_that_says_when_it_was_chan
     changed = NOW + timedelta(minutes=1)
     watched = await watching.watch({ADA.id: ChangeSpan(changed, changed)}, [], [Vital.MEMORY])
     assert [at for at, _ in rows.kept] == timestamps
-    assert [(one.vital, one.canaries) for one in watched.comparisons] == [(Vital.MEMORY, {ADA.id: (1.0, 1.0)})]
+    assert [(comparison.vital, comparison.canaries) for comparison in watched.comparisons] == [
+        (Vital.MEMORY, {ADA.id: (1.0, 1.0)})
+    ]
     assert watched.liveness_of[ADA.id].answers

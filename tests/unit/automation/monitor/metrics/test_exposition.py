@@ -21,17 +21,17 @@ def test_names_labels_and_values_are_written_out() -> None:
 
 
 def test_a_figure_that_is_not_known_any_more_is_pushed_no_more() -> None:
-    made = Exposition(["busy"])
-    made.text({series("age"): 1.0}, now_s=0)
-    assert made.text({}, now_s=10) == ""
+    exposition = Exposition(["busy"])
+    exposition.text({series("age"): 1.0}, now_s=0)
+    assert exposition.text({}, now_s=10) == ""
 
 
 def test_what_has_ended_is_nought_until_nobody_sees_it_any_more() -> None:
-    made, one = Exposition(["busy"]), {series("busy", who="ada"): 1.0}
-    assert made.text(one, now_s=0) == 'busy{who="ada"} 1\n'
-    assert made.text({}, now_s=10) == 'busy{who="ada"} 0\n'
-    assert made.text({}, now_s=10 + ENDED_S - 1) == 'busy{who="ada"} 0\n'
-    assert made.text({}, now_s=10 + ENDED_S) == ""
-    assert made.text(one, now_s=400) == 'busy{who="ada"} 1\n'
-    made.text({}, now_s=410)
-    assert made.text(one, now_s=420) == 'busy{who="ada"} 1\n'
+    exposition, values = Exposition(["busy"]), {series("busy", who="ada"): 1.0}
+    assert exposition.text(values, now_s=0) == 'busy{who="ada"} 1\n'
+    assert exposition.text({}, now_s=10) == 'busy{who="ada"} 0\n'
+    assert exposition.text({}, now_s=10 + ENDED_S - 1) == 'busy{who="ada"} 0\n'
+    assert exposition.text({}, now_s=10 + ENDED_S) == ""
+    assert exposition.text(values, now_s=400) == 'busy{who="ada"} 1\n'
+    exposition.text({}, now_s=410)
+    assert exposition.text(values, now_s=420) == 'busy{who="ada"} 1\n'

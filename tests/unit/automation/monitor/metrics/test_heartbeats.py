@@ -18,9 +18,9 @@ def sample(value: object, *, instance: object = "ada", what: str = "written") ->
 
 
 def test_both_times_of_an_instance_are_read() -> None:
-    found = parse([sample(f"{NOW - 40}"), sample(f"{NOW - 10}", what="sampled")], now_s=NOW)
-    assert found == {"ada": Heartbeat(NOW - 40, NOW - 10)}
-    assert found[InstanceId("ada")].last == NOW - 10
+    beats = parse([sample(f"{NOW - 40}"), sample(f"{NOW - 10}", what="sampled")], now_s=NOW)
+    assert beats == {"ada": Heartbeat(NOW - 40, NOW - 10)}
+    assert beats[InstanceId("ada")].last == NOW - 10
     assert Heartbeat().last is None
 
 
@@ -61,15 +61,15 @@ def test_no_answer_makes_a_heartbeat_of_the_future(samples: list[Any]) -> None:
 
 
 def test_what_hermes_node_says_of_its_gateway_comes_with_its_heartbeat() -> None:
-    said = [
+    documents = [
         {"metric": {"instance_id": "ada", "what": "gateway", "status": status}, "value": [NOW, "1"]}
         for status in ("ok", "silent", "splendid")
     ]
-    assert parse([sample(f"{NOW - 20}"), *said[:1]], now_s=NOW)[InstanceId("ada")].gateway is GatewayHealth.OK
-    assert parse([*said, sample(f"{NOW - 20}")], now_s=NOW)[InstanceId("ada")].gateway is GatewayHealth.SILENT, (
+    assert parse([sample(f"{NOW - 20}"), *documents[:1]], now_s=NOW)[InstanceId("ada")].gateway is GatewayHealth.OK
+    assert parse([*documents, sample(f"{NOW - 20}")], now_s=NOW)[InstanceId("ada")].gateway is GatewayHealth.SILENT, (
         "the worst counts"
     )
-    assert parse([sample(f"{NOW - 20}"), *said[2:]], now_s=NOW)[InstanceId("ada")].gateway is None, (
+    assert parse([sample(f"{NOW - 20}"), *documents[2:]], now_s=NOW)[InstanceId("ada")].gateway is None, (
         "a word that nobody knows"
     )
-    assert parse(said, now_s=NOW) == {}, "no heartbeat, no word"
+    assert parse(documents, now_s=NOW) == {}, "no heartbeat, no word"

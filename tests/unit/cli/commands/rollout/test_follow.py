@@ -14,8 +14,8 @@ from tests.support.rollouts.rows import AT, ROLLOUT, target_of
 
 
 def targets(*states: TargetState) -> tuple[RolloutTarget, ...]:
-    made = (target_of(InstanceId(f"i{number}"), number) for number in range(len(states)))
-    return tuple(replace(target, state=state) for target, state in zip(made, states, strict=True))
+    targets = (target_of(InstanceId(f"i{number}"), number) for number in range(len(states)))
+    return tuple(replace(target, state=state) for target, state in zip(targets, states, strict=True))
 
 
 def problem(state: RolloutState, *states: TargetState) -> HermesError | None:
@@ -30,9 +30,9 @@ def test_nothing_is_said_of_a_release_that_everybody_has() -> None:
 
 @pytest.mark.parametrize("missed", [TargetState.FAILED, TargetState.OUTDATED, TargetState.UNREACHABLE])
 def test_a_pipeline_hears_of_one_that_was_missed(missed: TargetState) -> None:
-    told = problem(RolloutState.DONE, TargetState.HEALTHY, missed)
-    assert isinstance(told, PartlyDoneError)
-    assert str(ROLLOUT.release) in str(told.hint)
+    error = problem(RolloutState.DONE, TargetState.HEALTHY, missed)
+    assert isinstance(error, PartlyDoneError)
+    assert str(ROLLOUT.release) in str(error.hint)
 
 
 def test_a_gate_that_halts_has_a_code_of_its_own() -> None:
@@ -40,7 +40,7 @@ def test_a_gate_that_halts_has_a_code_of_its_own() -> None:
 
 
 def test_one_that_was_ended_cannot_be_gone_on_with_but_put_back() -> None:
-    told = problem(RolloutState.ABORTED, TargetState.HEALTHY)
-    assert isinstance(told, PartlyDoneError)
-    assert str(told.hint).startswith(f"hermesops rollback --rollout {ROLLOUT.id}")
-    assert "retry" not in str(told.hint)
+    error = problem(RolloutState.ABORTED, TargetState.HEALTHY)
+    assert isinstance(error, PartlyDoneError)
+    assert str(error.hint).startswith(f"hermesops rollback --rollout {ROLLOUT.id}")
+    assert "retry" not in str(error.hint)

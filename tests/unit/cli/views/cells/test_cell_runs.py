@@ -27,8 +27,8 @@ def as_json(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("as_json")
 def test_json_has_every_change_with_its_cell_and_the_end_of_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert report("stack-up", [ONE, TWO, IDLE]) == 6
-    said = capsys.readouterr()
-    assert json.loads(said.out) == {
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {
         "kind": "stack-up",
         "version": 1,
         "changes": [
@@ -54,7 +54,7 @@ def test_json_has_every_change_with_its_cell_and_the_end_of_each(capsys: pytest.
             {"cell": "cell3", "ended": "done", "counts": {}, "operation_id": None, "error": None},
         ],
     }
-    assert "error: 1 of 3 cells failed: cell2: no answer" in said.err
+    assert "error: 1 of 3 cells failed: cell2: no answer" in captured.err
 
 
 def test_people_read_a_line_for_each_change_or_for_each_cell_without(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,9 +52,9 @@ UNASSIGNED = pooled(0)
 
 
 def test_a_cell_with_what_is_around_it() -> None:
-    seen = CellView(CELL, (Ordered(INSTANCE, "basic", "hel1", None, wanted=False),), "two:7", (UP,), (UNASSIGNED,))
-    same, made = (Change(kind, "urn", "t", "n") for kind in (ChangeKind.SAME, ChangeKind.CREATE))
-    shown = cells.show(seen, size=40, pending=(same, made, made))
+    cell_view = CellView(CELL, (Ordered(INSTANCE, "basic", "hel1", None, wanted=False),), "two:7", (UP,), (UNASSIGNED,))
+    same, change = (Change(kind, "urn", "t", "n") for kind in (ChangeKind.SAME, ChangeKind.CREATE))
+    shown = cells.show(cell_view, size=40, pending=(same, change, change))
     assert {key: shown[key] for key in SHAPE} == SHAPE
     assert {key: value for key, value in shown.items() if key not in SHAPE and key != "operations"} == {
         "by_status": {"provisioning": 1},
@@ -86,10 +86,10 @@ def test_a_cell_with_what_is_around_it() -> None:
         "wanted": True,
         "ready_at": "2026-01-01T12:00:00+00:00",
     }
-    assert [one["id"] for one in shown["operations"]] == ["op"]
+    assert [operation["id"] for operation in shown["operations"]] == ["op"]
     words = "\n".join(cells.lines(shown))
-    for said in ("two:7", "2 create", "last up          never", "pending operation op: not begun", "to be destroyed"):
-        assert said in words
+    for output in ("two:7", "2 create", "last up          never", "pending operation op: not begun", "to be destroyed"):
+        assert output in words
 
 
 def test_changes_that_nobody_looked_for_are_not_none() -> None:

@@ -52,11 +52,13 @@ def test_a_difference_and_what_to_type() -> None:
 
 def test_what_happened_in_order_and_who_did_it() -> None:
     later = AT.replace(hour=4)
-    made = AuditEntry(2, later, "ada@desk", "status_changed", "instance/i", "", {"status": "a"}, {"status": "b"})
-    seen = AuditEntry(3, later, "ada@desk", "machine_reboot_seen", "machine/m", "", {"boot_id": "1"}, {"boot_id": "2"})
+    entry = AuditEntry(2, later, "ada@desk", "status_changed", "instance/i", "", {"status": "a"}, {"status": "b"})
+    reboot = AuditEntry(
+        3, later, "ada@desk", "machine_reboot_seen", "machine/m", "", {"boot_id": "1"}, {"boot_id": "2"}
+    )
     early = AuditEntry(1, AT.replace(year=2025), "ada@desk", "too_early", "x", "", {}, {})
     run = StackHistoryEntry("update", AT, AT, failed=True, changes={"create": 2, "same": 1})
-    rows = drift_view.changes(happenings([early, made, seen], {CELL: [run]}, since=AT))
+    rows = drift_view.changes(happenings([early, entry, reboot], {CELL: [run]}, since=AT))
     assert [(row["at"], row["who"], row["what"], row["subject"], row["detail"]) for row in rows] == [
         ("2026-01-02T03:04:05+00:00", "pulumi", "stack_update", "stack/cell1", "2 create, failed"),
         ("2026-01-02T04:04:05+00:00", "ada@desk", "status_changed", "instance/i", "status a -> b"),

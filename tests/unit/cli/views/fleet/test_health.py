@@ -30,20 +30,20 @@ def fleet(
 ) -> FleetHealth:
     """A cell with an instance of each status; those that should run are given by their conditions."""
     rows, judgements = [], {}
-    for number, one in enumerate(statuses):
-        status = RUNNING if isinstance(one, Condition) else one
+    for number, condition in enumerate(statuses):
+        status = RUNNING if isinstance(condition, Condition) else condition
         plan = Plan.HEAVY if number < heavy else Plan.LIGHT
         row = RecordedInstance(InstanceId(f"i{number}"), f"user{number}", plan, status)
         rows.append(row)
-        if isinstance(one, Condition):
-            judgements[row.id] = Judgement(one, (f"it is {one}", "so it is"))
+        if isinstance(condition, Condition):
+            judgements[row.id] = Judgement(condition, (f"it is {condition}", "so it is"))
     cell = CellTally(CELL, "hel1", tuple(rows), UNASSIGNED if unassigned else {})
     return FleetHealth((cell,), judgements, AT if listed else None)
 
 
 def test_the_fleet_in_numbers() -> None:
-    found = fleet(Condition.HEALTHY, SUSPENDED, Condition.DOWN, unassigned=True, heavy=1)
-    assert fleet_shapes.tallies(found) == {
+    fleet_health = fleet(Condition.HEALTHY, SUSPENDED, Condition.DOWN, unassigned=True, heavy=1)
+    assert fleet_shapes.tallies(fleet_health) == {
         "instances": 3,
         "by_status": {"running": 2, "suspended": 1},
         "by_plan": {"heavy": 1, "light": 2},
@@ -65,8 +65,8 @@ def test_the_fleet_in_numbers() -> None:
 
 
 def test_a_grid_is_wrapped_and_every_sign_is_explained() -> None:
-    found = fleet(*[Condition.HEALTHY] * 84, *Condition, SUSPENDED, InstanceStatus.PROVISIONING)
-    lines = grid.grid(found)
+    fleet_health = fleet(*[Condition.HEALTHY] * 84, *Condition, SUSPENDED, InstanceStatus.PROVISIONING)
+    lines = grid.grid(fleet_health)
     assert lines[0] == f"cell1    91  {'.' * 80}"
     assert lines[1].strip() == "....X-D?.SP"
     assert lines[-1] == (
@@ -81,8 +81,8 @@ def test_a_grid_is_wrapped_and_every_sign_is_explained() -> None:
 
 
 def test_who_is_not_well_is_named_with_the_reason() -> None:
-    found = fleet(Condition.HEALTHY, Condition.SILENT, Condition.UNKNOWN, Condition.DOWN)
-    shown = selected(found, {Condition.DOWN, Condition.SILENT})
+    fleet_health = fleet(Condition.HEALTHY, Condition.SILENT, Condition.UNKNOWN, Condition.DOWN)
+    shown = selected(fleet_health, {Condition.DOWN, Condition.SILENT})
     rows = [
         {
             "user": f"user{number}",
@@ -94,9 +94,12 @@ def test_who_is_not_well_is_named_with_the_reason() -> None:
         }
         for number, condition in ((3, "down"), (1, "silent"))
     ]
-    assert fleet_shapes.judged(found, shown) == {"machines_listed_at": "2026-01-02T03:04:05+00:00", "instances": rows}
+    assert fleet_shapes.judged(fleet_health, shown) == {
+        "machines_listed_at": "2026-01-02T03:04:05+00:00",
+        "instances": rows,
+    }
     assert health_view.judged_table(shown)[0] == {**rows[0], "reasons": "it is down; so it is"}
-    assert health_view.health_lines(found) == [
+    assert health_view.health_lines(fleet_health) == [
         "health: 1 down, 1 silent, 1 unknown, 1 healthy; JustAVPS listed its machines at 2026-01-02 03:04 UTC"
     ]
 
@@ -122,18 +125,20 @@ def test_where_nothing_should_run_nothing_is_judged() -> None:
 def test_more_than_the_monitor_would_repair_at_once_have_one_cause(
     condition: Condition, count: int, well: int, lines: int
 ) -> None:
-    found = fleet(*[condition] * count, *[Condition.HEALTHY] * well)
-    told = health_view.at_once_lines(found, 0.2)
-    assert len(told) == lines
+    fleet_health = fleet(*[condition] * count, *[Condition.HEALTHY] * well)
+    at_once_lines = health_view.at_once_lines(fleet_health, 0.2)
+    assert len(at_once_lines) == lines
     shows = "hermesops platform show" if condition is Condition.SILENT else "hermesops fleet changes"
-    assert all(line.startswith(f"{counted(count, 'agent')} {condition} at once") and shows in line for line in told)
-    assert health_view.at_once_lines(found, 1.0) == [], "as monitoring.silent_share has it"
+    assert all(
+        line.startswith(f"{counted(count, 'agent')} {condition} at once") and shows in line for line in at_once_lines
+    )
+    assert health_view.at_once_lines(fleet_health, 1.0) == [], "as monitoring.silent_share has it"
 
 
 def test_a_few_instances_are_spelled() -> None:
-    found = fleet(Condition.UNKNOWN)
-    [row, _, total] = grid.grid(found)
-    [instance] = found.cells[0].instances
+    fleet_health = fleet(Condition.UNKNOWN)
+    [row, _, total] = grid.grid(fleet_health)
+    [instance] = fleet_health.cells[0].instances
     assert row == f"cell1  {instance.user}  unknown"
     assert total == "1 instance in 1 cell: 1 running; 1 light"
     assert grid.grid(fleet(Condition.HEALTHY, SUSPENDED))[1].endswith("  suspended")

@@ -30,8 +30,10 @@ def status(*conditions: Condition, resting: int = 0, monitor: str = "h:1:aa.1.bb
         for number in range(len(conditions))
     ]
     judgements = {
-        row.id: Judgement(one, (f"it is {one}",), 90.0 if one is Condition.DOWN else None, "gateway-down")
-        for row, one in zip(rows, conditions, strict=True)
+        row.id: Judgement(
+            condition, (f"it is {condition}",), 90.0 if condition is Condition.DOWN else None, "gateway-down"
+        )
+        for row, condition in zip(rows, conditions, strict=True)
     }
     rows += [replace(row, id=InstanceId(f"s{row.id}"), status=InstanceStatus.SUSPENDED) for row in rows[:resting]]
     health = FleetHealth((CellTally(CellName("cell1"), "hel1", tuple(rows)),), judgements, AT)
@@ -40,14 +42,14 @@ def status(*conditions: Condition, resting: int = 0, monitor: str = "h:1:aa.1.bb
 
 
 def test_an_agent_in_trouble_has_its_reason_and_below_it_the_command() -> None:
-    found = status(Condition.HEALTHY, Condition.DOWN)
-    assert trouble.lines(found) == [
+    fleet_status = status(Condition.HEALTHY, Condition.DOWN)
+    assert trouble.lines(fleet_status) == [
         "USER    HEALTH  FOR         WHY",
         "user01  down    1 min 30 s  it is down",
         "    hermesops runbook run gateway-down --instance user01",
         "",
     ]
-    assert fleet_shapes.troubles(found.trouble, AT) == [
+    assert fleet_shapes.troubles(fleet_status.trouble, AT) == [
         {
             "user": "user01",
             "subject": "user01",
@@ -64,11 +66,11 @@ def test_an_agent_in_trouble_has_its_reason_and_below_it_the_command() -> None:
 
 
 def test_an_alert_about_no_agent_names_its_cell_and_escapes_foreign_text() -> None:
-    found = status(Condition.HEALTHY)
-    found = replace(found, trouble=troubles(found.health, [LOST], AT))
-    assert trouble.lines(found)[1].startswith("cell1  alert   1 h 0 min  CellLost: 7 of 8")
-    assert "\x1b" not in "".join(trouble.lines(found))
-    assert fleet_shapes.troubles(found.trouble, AT)[0]["user"] is None
+    fleet_status = status(Condition.HEALTHY)
+    fleet_status = replace(fleet_status, trouble=troubles(fleet_status.health, [LOST], AT))
+    assert trouble.lines(fleet_status)[1].startswith("cell1  alert   1 h 0 min  CellLost: 7 of 8")
+    assert "\x1b" not in "".join(trouble.lines(fleet_status))
+    assert fleet_shapes.troubles(fleet_status.trouble, AT)[0]["user"] is None
 
 
 def test_of_many_the_first_are_named() -> None:

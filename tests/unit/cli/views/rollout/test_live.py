@@ -33,12 +33,12 @@ GATES = {
 
 
 def target(number: int, state: TargetState, *, stage: int = 0, detail: str = "") -> RolloutTarget:
-    made = target_of(InstanceId(f"i{number}"), number, stage=stage)
+    target = target_of(InstanceId(f"i{number}"), number, stage=stage)
     touched_at = None if state is TargetState.WAITING else AT
     progress = Progress(confirmed_at=AT + timedelta(seconds=30)) if state.is_well else Progress()
-    facts = replace(made.facts, user=f"user{number}")
+    facts = replace(target.facts, user=f"user{number}")
     return replace(
-        made, facts=facts, state=state, detail=detail, touched_at=touched_at, updated_at=AT, progress=progress
+        target, facts=facts, state=state, detail=detail, touched_at=touched_at, updated_at=AT, progress=progress
     )
 
 
@@ -56,16 +56,16 @@ def with_states(*states: TargetState) -> Records:
     return replace(RECORDS, targets=tuple(target(number, state) for number, state in enumerate(states)))
 
 
-def drawn(width: int, height: int, records: Records, *told: str, color: bool = False) -> list[str]:
+def drawn(width: int, height: int, records: Records, *reports: str, color: bool = False) -> list[str]:
     """The rows that a terminal of this size shows."""
     recorder = Console(
         record=True, width=width, height=height, file=io.StringIO(), force_terminal=True, no_color=not color
     )
     with Live(console=recorder, auto_refresh=False, redirect_stderr=False, redirect_stdout=False) as live:
-        seen = LiveView(live, lambda: LATER, lambda _: BEFORE)
-        for line in told:
-            seen.report(line)
-        seen.show(records)
+        live_view = LiveView(live, lambda: LATER, lambda _: BEFORE)
+        for line in reports:
+            live_view.report(line)
+        live_view.show(records)
         renderable = live.get_renderable()
     plain = Console(record=True, width=width, height=height, file=io.StringIO())
     plain.print(renderable)
@@ -94,7 +94,7 @@ def test_a_terminal_shows_stages_gates_pace_time_left_and_the_last_lines_told() 
 
 
 def test_a_small_terminal_keeps_the_last_lines_told_and_counts_who_does_not_fit() -> None:
-    many = replace(RECORDS, targets=(*TARGETS[:3], *(target(one, TargetState.ACTIVATING) for one in range(20))))
+    many = replace(RECORDS, targets=(*TARGETS[:3], *(target(count, TargetState.ACTIVATING) for count in range(20))))
     rows = drawn(80, 24, many, *(f"line {number} {'x' * 90}" for number in range(9)))
     assert len(rows) == 23
     assert [row[:16] for row in rows[-5:]] == [f"12:02:00 line {number} " for number in range(4, 9)]
@@ -118,11 +118,11 @@ def test_before_it_is_seen_only_what_was_told_is_shown() -> None:
 
 
 def test_elsewhere_each_line_says_how_far_who_and_what(capsys: pytest.CaptureFixture[str]) -> None:
-    seen, waiting = PlainView(lambda _: Durations()), TargetState.WAITING
-    seen.show(with_states(waiting, waiting, waiting))
-    seen.show(with_states(TargetState.FETCHING, TargetState.FETCHING, waiting))
-    seen.show(with_states(TargetState.HEALTHY, TargetState.FAILED, waiting))
-    seen.show(with_states(TargetState.HEALTHY, TargetState.FAILED, waiting))
+    plain_view, waiting = PlainView(lambda _: Durations()), TargetState.WAITING
+    plain_view.show(with_states(waiting, waiting, waiting))
+    plain_view.show(with_states(TargetState.FETCHING, TargetState.FETCHING, waiting))
+    plain_view.show(with_states(TargetState.HEALTHY, TargetState.FAILED, waiting))
+    plain_view.show(with_states(TargetState.HEALTHY, TargetState.FAILED, waiting))
     assert capsys.readouterr().err.splitlines() == [
         f"rollout r1 deploys {NEW} to 3 instances, begun by tester: “asked for”",
         "stage 1/1, batch 1/1, 0 of 3 healthy: user0, user1 are fetching",
@@ -132,13 +132,13 @@ def test_elsewhere_each_line_says_how_far_who_and_what(capsys: pytest.CaptureFix
 
 
 def test_what_the_runner_told_is_not_told_again_when_it_is_seen(capsys: pytest.CaptureFixture[str]) -> None:
-    seen = PlainView(lambda _: Durations())
-    seen.show(with_states(TargetState.SOAKING))
+    plain_view = PlainView(lambda _: Durations())
+    plain_view.show(with_states(TargetState.SOAKING))
     capsys.readouterr()
-    seen.report("stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC")
-    seen.report("stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC")
-    seen.report("stage 1/1, batch 1/1, 1 of 1 healthy: user0 is healthy")
-    seen.show(with_states(TargetState.HEALTHY))
+    plain_view.report("stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC")
+    plain_view.report("stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC")
+    plain_view.report("stage 1/1, batch 1/1, 1 of 1 healthy: user0 is healthy")
+    plain_view.show(with_states(TargetState.HEALTHY))
     assert capsys.readouterr().err.splitlines() == [
         "stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC",
         "stage 1/1, batch 1/1, 1 of 1 healthy: user0 is healthy",
@@ -146,8 +146,8 @@ def test_what_the_runner_told_is_not_told_again_when_it_is_seen(capsys: pytest.C
 
 
 def test_what_a_machine_says_is_text_elsewhere_too(capsys: pytest.CaptureFixture[str]) -> None:
-    seen = PlainView(lambda _: Durations())
-    seen.report("user2 failed: [bold]no[/bold]\x1b[31m\nerror: forged")
+    plain_view = PlainView(lambda _: Durations())
+    plain_view.report("user2 failed: [bold]no[/bold]\x1b[31m\nerror: forged")
     assert capsys.readouterr().err == "user2 failed: [bold]no[/bold]\\x1b[31m error: forged\n"
 
 
@@ -155,9 +155,9 @@ def kind_of_view(monkeypatch: pytest.MonkeyPatch, term: str) -> tuple[type, str]
     shown = Terminal()
     monkeypatch.setenv("TERM", term)
     monkeypatch.setattr(sys, "stderr", shown)
-    with view(lambda: LATER, lambda _: BEFORE) as seen:
-        seen.report("a line")
-    return type(seen), shown.getvalue()
+    with view(lambda: LATER, lambda _: BEFORE) as live:
+        live.report("a line")
+    return type(live), shown.getvalue()
 
 
 def test_a_terminal_gets_a_picture_and_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,12 +183,12 @@ def test_what_a_rollout_does_is_told_with_who_said_so_and_no_word_of_its_web_hoo
     waiting = with_states(TargetState.WAITING)
     rollout, at = waiting.rollout, waiting.rollout.created_at
     pausing = StateChanged(RolloutState.RUNNING, RolloutState.PAUSED, "look", "root@vm", "pause")
-    seen = PlainView(lambda _: Durations())
-    seen.show(replace(waiting, rollout=replace(rollout, state=RolloutState.PENDING, reason="second")))
-    seen.report(f"not started, 0 of 1 healthy: {NOTIFIES}the rollout is running")
-    seen.report(f"not started, 0 of 1 healthy: {PAUSED}root@vm: look")
+    plain_view = PlainView(lambda _: Durations())
+    plain_view.show(replace(waiting, rollout=replace(rollout, state=RolloutState.PENDING, reason="second")))
+    plain_view.report(f"not started, 0 of 1 healthy: {NOTIFIES}the rollout is running")
+    plain_view.report(f"not started, 0 of 1 healthy: {PAUSED}root@vm: look")
     paused = replace(rollout, state=RolloutState.PAUSED, reason="look")
-    seen.show(replace(waiting, rollout=paused, latest=(Recorded(at, pausing, {}, 7),)))
+    plain_view.show(replace(waiting, rollout=paused, latest=(Recorded(at, pausing, {}, 7),)))
     assert capsys.readouterr().err.splitlines() == [
         f"rollout r1 deploys {NEW} to 1 instances, begun by {rollout.who}: “second”",
         "not started, 0 of 1 healthy: the rollout is paused by root@vm: look",
@@ -196,7 +196,7 @@ def test_what_a_rollout_does_is_told_with_who_said_so_and_no_word_of_its_web_hoo
 
 
 def test_a_stage_without_instances_of_its_own_is_named() -> None:
-    few = replace(RECORDS, targets=tuple(replace(one, stage=2 if one.stage else 0) for one in TARGETS))
+    few = replace(RECORDS, targets=tuple(replace(target, stage=2 if target.stage else 0) for target in TARGETS))
     rows = drawn(100, 30, few)
     assert [row.split(" [")[0] for row in rows if row.startswith("stage")] == [
         "stage 1",
@@ -213,15 +213,15 @@ def test_a_change_that_lasts_says_for_how_long_and_how_long_it_took_before() -> 
 
 
 def test_lines_elsewhere_begin_with_the_durations_of_before(capsys: pytest.CaptureFixture[str]) -> None:
-    seen = PlainView(lambda _: BEFORE)
-    seen.show(with_states(TargetState.WAITING))
-    seen.report("not started, 0 of 1 healthy: the rollout is running: asked for")
+    plain_view = PlainView(lambda _: BEFORE)
+    plain_view.show(with_states(TargetState.WAITING))
+    plain_view.report("not started, 0 of 1 healthy: the rollout is running: asked for")
     [line] = capsys.readouterr().err.splitlines()
     assert line.endswith("; before, an agent took 20 s and a rollout 14 min")
 
 
 def test_a_colon_of_a_line_that_is_not_the_runners_stays(capsys: pytest.CaptureFixture[str]) -> None:
-    seen = PlainView(lambda _: BEFORE)
-    seen.report("follows: rollout/r1 is being worked on")
-    seen.report("waits: rollout/r1 is being worked on")
+    plain_view = PlainView(lambda _: BEFORE)
+    plain_view.report("follows: rollout/r1 is being worked on")
+    plain_view.report("waits: rollout/r1 is being worked on")
     assert len(capsys.readouterr().err.splitlines()) == 2

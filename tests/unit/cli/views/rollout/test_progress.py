@@ -147,7 +147,7 @@ def test_what_it_waits_for_is_told_while_it_waits() -> None:
     assert progress.picture(settles, progress_of(settles, LATER))[1] == "waits: it settles"
     over = replace(records, latest=(replace(BEGUN, id=waits.id + 1), waits))
     halted = replace(records, rollout=replace(ROLLOUT, state=RolloutState.HALTED))
-    assert [progress_of(one, LATER).waits_for for one in (over, halted)] == ["", ""]
+    assert [progress_of(each, LATER).waits_for for each in (over, halted)] == ["", ""]
 
 
 def test_a_detail_from_a_machine_moves_no_cursor_and_begins_no_line() -> None:
@@ -247,8 +247,8 @@ def test_a_preview_says_what_it_knows() -> None:
 
 def test_a_replay() -> None:
     verdict = Verdict(datetime(2026, 1, 1, tzinfo=UTC), 1, 2, 1, GateResult.FAIL, "1 of 2")
-    seen = Replayed((verdict,), halted=True, touched=2, failed=1, recorded_touched=9, recorded_failed=3)
-    assert preview_view.replayed(seen)["verdicts"] == [
+    replayed = Replayed((verdict,), halted=True, touched=2, failed=1, recorded_touched=9, recorded_failed=3)
+    assert preview_view.replayed(replayed)["verdicts"] == [
         {
             "at": "2026-01-01T00:00:00+00:00",
             "stage": 1,
@@ -258,7 +258,7 @@ def test_a_replay() -> None:
             "why": "1 of 2",
         }
     ]
-    assert preview_view.replayed_line(seen).startswith("these gates would have halted it: 2 changed")
+    assert preview_view.replayed_line(replayed).startswith("these gates would have halted it: 2 changed")
 
 
 def test_the_state_has_its_author_age_and_reason() -> None:

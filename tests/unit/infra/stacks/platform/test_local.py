@@ -17,7 +17,7 @@ from hermesops.infra.stacks.resources import MACHINE_TYPE
 
 MACHINE = "hermes-local-platform"
 OUTPUTS: PlatformOutputs[pulumi.Input[str]] = PlatformOutputs(
-    **{one.name: f"its {one.name}" for one in fields(PlatformOutputs)}
+    **{field.name: f"its {field.name}" for field in fields(PlatformOutputs)}
 )
 
 
@@ -89,5 +89,5 @@ def test_without_an_image_the_machine_boots_the_vendors_base(registered: Registe
 
 def test_the_platform_says_where_its_services_are(registered: Registered) -> None:
     run(None)
-    [found] = [outputs for outputs in registered.outputs if "database_host" in outputs]
-    assert found == {"machine_id": f"id-of-{MACHINE}", **OUTPUTS.by_name()}
+    [outputs_of_host] = [outputs for outputs in registered.outputs if "database_host" in outputs]
+    assert outputs_of_host == {"machine_id": f"id-of-{MACHINE}", **OUTPUTS.by_name()}

@@ -26,21 +26,23 @@ def test_policies_hold_of_every_committed_platform(environment: str) -> None:
 def _changed(kind: str, name: str = "", **changes: object) -> Broken:
     """The program with other properties of a kind's resources, or of the one of a name; None takes one away."""
 
-    def change(one: Registered) -> Registered:
-        if one.kind != kind or name not in {"", one.name}:
-            return one
-        inputs = {key: value for key, value in {**one.inputs, **changes}.items() if value is not None}
-        return replace(one, inputs=inputs)
+    def change(resource: Registered) -> Registered:
+        if resource.kind != kind or name not in {"", resource.name}:
+            return resource
+        inputs = {key: value for key, value in {**resource.inputs, **changes}.items() if value is not None}
+        return replace(resource, inputs=inputs)
 
     return partial(_each, change)
 
 
 def _each(change: Callable[[Registered], Registered], program: Program) -> Program:
-    return replace(program, resources=[change(one) for one in program.resources])
+    return replace(program, resources=[change(resource) for resource in program.resources])
 
 
 def _without(kind: str) -> Broken:
-    return lambda program: replace(program, resources=[one for one in program.resources if one.kind != kind])
+    return lambda program: replace(
+        program, resources=[resource for resource in program.resources if resource.kind != kind]
+    )
 
 
 def _with(kind: str, **inputs: object) -> Broken:
@@ -49,20 +51,20 @@ def _with(kind: str, **inputs: object) -> Broken:
     return lambda program: replace(program, resources=[*program.resources, added])
 
 
-def _unprotected(one: Registered) -> Registered:
-    return replace(one, protect=False) if one.kind in policies.HOLDS_DATA else one
+def _unprotected(resource: Registered) -> Registered:
+    return replace(resource, protect=False) if resource.kind in policies.HOLDS_DATA else resource
 
 
 def _rewritten(kind: str, change: Callable[[dict[str, Any]], object]) -> Broken:
     """The program with another policy of each resource of a kind."""
 
-    def rewrite(one: Registered) -> Registered:
-        if one.kind != kind:
-            return one
-        document = json.loads(one.inputs["policy"])
+    def rewrite(resource: Registered) -> Registered:
+        if resource.kind != kind:
+            return resource
+        document = json.loads(resource.inputs["policy"])
         for statement in document["Statement"]:
             change(statement)
-        return replace(one, inputs={**one.inputs, "policy": json.dumps(document)})
+        return replace(resource, inputs={**resource.inputs, "policy": json.dumps(document)})
 
     return partial(_each, rewrite)
 
@@ -188,31 +190,35 @@ def test_each_check_notices_what_it_is_for(check: Check) -> None:
     kind = check.kinds[0] if check.kinds else ""
     broken = OTHER_KINDS.get((check.policy, kind, check.what)) or BREAKS[check.policy, check.what]
 
-    found = violations(broken(run_of("production").judged))
+    violated = violations(broken(run_of("production").judged))
 
-    noticed = [one for one in found if one.policy == check.policy and one.what.startswith(check.what)]
-    assert [one for one in noticed if not check.kinds or one.resource.split()[0] in check.kinds]
+    noticed = [
+        violation
+        for violation in violated
+        if violation.policy == check.policy and violation.what.startswith(check.what)
+    ]
+    assert [violation for violation in noticed if not check.kinds or violation.resource.split()[0] in check.kinds]
 
 
 def test_a_kind_of_two_environments_may_differ_where_only_production_has_to_hold() -> None:
     """Staging has neither a standby nor replicas, and holds."""
     staging = run_of("staging").judged
 
-    assert [one.inputs["multiAz"] for one in staging.of("rds.Instance")] == [False]
+    assert [resource.inputs["multiAz"] for resource in staging.of("rds.Instance")] == [False]
     assert violations(staging) == []
 
 
 def test_every_wildcard_that_is_allowed_is_used() -> None:
     """A reason that outlives its statement would let the next one in."""
     used = {
-        (one.kind, statement["Sid"])
+        (resource.kind, statement["Sid"])
         for environment in ENVIRONMENTS
-        for one in run_of(environment).resources
-        if one.type.startswith("aws:")
-        for document in policies.documents_of(one)
+        for resource in run_of(environment).resources
+        if resource.type.startswith("aws:")
+        for document in policies.documents_of(resource)
         for statement in document["Statement"]
     }
-    names = {one.name for one in run_of("staging").judged.of("secretsmanager.Secret")}
+    names = {resource.name for resource in run_of("staging").judged.of("secretsmanager.Secret")}
 
     assert set(policies.WILDCARDS) <= used
     assert set(policies.CHANGED_BY_PEOPLE) <= names
@@ -220,10 +226,10 @@ def test_every_wildcard_that_is_allowed_is_used() -> None:
 
 def test_what_has_no_tags_is_of_kinds_that_have_none_at_aws() -> None:
     kinds = {
-        one.kind: one.type
+        resource.kind: resource.type
         for environment in ENVIRONMENTS
-        for one in run_of(environment).resources
-        if one.type.startswith("aws:")
+        for resource in run_of(environment).resources
+        if resource.type.startswith("aws:")
     }
     with_tags = {kind for kind in kinds if "tags" in inspect.signature(_class_of(kind)._internal_init).parameters}
 

@@ -27,7 +27,7 @@ def test_a_platform_exports_what_its_users_read(environment: str) -> None:
 
 
 def test_the_program_works_in_its_own_account_and_region_alone() -> None:
-    provider = next(one for one in run_of("staging").resources if one.type == "pulumi:providers:aws")
+    provider = next(resource for resource in run_of("staging").resources if resource.type == "pulumi:providers:aws")
 
     assert provider.inputs["region"] == "eu-central-1"
     assert provider.inputs["allowedAccountIds"] == '["111122223333"]'
@@ -37,10 +37,10 @@ def test_everything_at_aws_is_made_by_that_provider() -> None:
     """Else it would be made by whatever credentials and region the process has."""
     with mocked() as monitor:
         pulumi.runtime.test(_staging)()  # type: ignore[no-untyped-call]  # the SDK's is untyped
-        asked = [request for request in monitor.requests if request.type.startswith("aws:")]
+        requests = [request for request in monitor.requests if request.type.startswith("aws:")]
 
-    assert asked
-    assert all("pulumi:providers:aws::aws" in request.provider for request in asked)
+    assert requests
+    assert all("pulumi:providers:aws::aws" in request.provider for request in requests)
 
 
 def _staging() -> None:
@@ -53,7 +53,9 @@ def _staging() -> None:
 
 
 def test_only_a_certificate_of_cognitos_pages_is_in_another_region() -> None:
-    elsewhere = {one.kind for one in run_of("staging").resources if one.inputs.get("region", "") == "us-east-1"}
+    elsewhere = {
+        resource.kind for resource in run_of("staging").resources if resource.inputs.get("region", "") == "us-east-1"
+    }
 
     assert elsewhere == {"acm.Certificate", "acm.CertificateValidation"}
 
@@ -63,7 +65,9 @@ def test_stores_are_reached_by_hosts_alone() -> None:
 
     for use, port in (("postgresql", 5432), ("redis", 6379)):
         (rule,) = [
-            one for one in run.judged.of("vpc.SecurityGroupIngressRule") if one.inputs["securityGroupId"] == f"{use}-id"
+            resource
+            for resource in run.judged.of("vpc.SecurityGroupIngressRule")
+            if resource.inputs["securityGroupId"] == f"{use}-id"
         ]
         assert rule.inputs["referencedSecurityGroupId"] == "hosts-id"
         assert (rule.inputs["fromPort"], rule.inputs["toPort"]) == (port, port)
@@ -73,9 +77,9 @@ def test_stores_are_in_subnets_without_a_way_to_the_internet() -> None:
     run = run_of("production")
     (route,) = run.judged.of("ec2.Route")
     in_stores = {
-        one.inputs["subnetId"]
-        for one in run.judged.of("ec2.RouteTableAssociation")
-        if one.inputs["routeTableId"] != route.inputs["routeTableId"]
+        resource.inputs["subnetId"]
+        for resource in run.judged.of("ec2.RouteTableAssociation")
+        if resource.inputs["routeTableId"] != route.inputs["routeTableId"]
     }
 
     assert in_stores == {"stores-a-id", "stores-b-id", "stores-c-id"}
@@ -86,8 +90,8 @@ def test_stores_are_in_subnets_without_a_way_to_the_internet() -> None:
 def test_zones_differ_and_blocks_of_addresses_do_not_overlap() -> None:
     subnets = list(run_of("staging").judged.of("ec2.Subnet"))
 
-    assert len({one.inputs["cidrBlock"] for one in subnets}) == len(subnets) == 6
-    assert {one.inputs["availabilityZone"] for one in subnets} == {f"eu-central-1{zone}" for zone in "abc"}
+    assert len({resource.inputs["cidrBlock"] for resource in subnets}) == len(subnets) == 6
+    assert {resource.inputs["availabilityZone"] for resource in subnets} == {f"eu-central-1{zone}" for zone in "abc"}
 
 
 def test_passwords_are_not_in_what_pulumi_keeps() -> None:
@@ -95,7 +99,7 @@ def test_passwords_are_not_in_what_pulumi_keeps() -> None:
 
     assert "password" not in run.one("rds.Instance").inputs
     assert run.one("secretsmanager.SecretVersion").inputs["secretString"].endswith('"password": ""}')
-    assert all("passwords" not in one.inputs for one in run.judged.of("elasticache.User"))
+    assert all("passwords" not in resource.inputs for resource in run.judged.of("elasticache.User"))
 
 
 def test_a_failing_assertion_about_an_output_fails_the_test() -> None:

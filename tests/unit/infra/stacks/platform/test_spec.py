@@ -37,7 +37,7 @@ def test_committed_files_can_be_read(environment: str) -> None:
 
 
 @each_case(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"platform:databse": {}}, "unknown key config.platform:databse"),
         ({"aws:region": "eu-west-1"}, "unknown key config.aws:region"),
@@ -62,12 +62,12 @@ def test_committed_files_can_be_read(environment: str) -> None:
         ({"platform:alarms.emails": ["nobody"]}, "config.platform:alarms.emails.0"),
     ],
 )
-def test_what_cannot_be_is_named_with_its_file_and_key(change: dict[str, object], told: str) -> None:
+def test_what_cannot_be_is_named_with_its_file_and_key(change: dict[str, object], expected: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_sizes(_said(change), "Pulumi.staging.yaml")
 
     assert caught.value.message.startswith("Pulumi.staging.yaml: ")
-    assert told in caught.value.message
+    assert expected in caught.value.message
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
@@ -78,7 +78,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 
 
 @each_case(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("config: [", "is no YAML"),
         ("", "no mapping config"),
@@ -87,8 +87,8 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         ("configuration: {}", "unknown key configuration"),
     ],
 )
-def test_what_is_no_stacks_file_is_told(text: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_what_is_no_stacks_file_is_told(text: str, expected: str) -> None:
+    with pytest.raises(UsageError, match=expected):
         read_sizes(text, "Pulumi.staging.yaml")
 
 

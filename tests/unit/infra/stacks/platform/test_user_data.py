@@ -62,8 +62,8 @@ def _script(environment: str) -> str:
 
 def _variables(environment: str) -> dict[str, Any]:
     text = _script(environment).split("cat >variables.json <<'END'\n")[1].split("\nEND\n")[0]
-    found: dict[str, Any] = json.loads(text)
-    return found
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -101,8 +101,8 @@ def test_the_program_of_an_environment_is_not_made_with_too_long_a_script(monkey
 
 def _options(role: str) -> Mapping[str, Mapping[str, Any]]:
     file = assets.folder("roles") / role / "meta" / "argument_specs.yml"
-    found: Mapping[str, Mapping[str, Any]] = yaml.safe_load(file.read_text())["argument_specs"]["main"]["options"]
-    return found
+    options: Mapping[str, Mapping[str, Any]] = yaml.safe_load(file.read_text())["argument_specs"]["main"]["options"]
+    return options
 
 
 def _roles() -> list[str]:
@@ -149,8 +149,8 @@ class Machine:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.bucket, self.bin = folder, folder / "bucket", folder / "bin"
-        for one in (self.bucket, self.bin, folder / "root", folder / "run", folder / "units"):
-            one.mkdir()
+        for path in (self.bucket, self.bin, folder / "root", folder / "run", folder / "units"):
+            path.mkdir()
         self.key = folder / "key"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.key], check=True)
         self.said = folder / "said"
@@ -171,9 +171,9 @@ class Machine:
 
     def bundle(self, *, version: str = "1.0", named: str = "1.0", namespace: str = SIGNATURE_NAMESPACE) -> None:
         """Put a bundle into the bucket, whose uv and Python only say that they were called."""
-        control, made = self.folder / "control", self.folder / "made"
+        control, path = self.folder / "control", self.folder / "made"
         control.mkdir(exist_ok=True)
-        made.mkdir(exist_ok=True)
+        path.mkdir(exist_ok=True)
         fake = (
             'mkdir -p venv/bin; printf "#!/bin/bash\\necho /ansible\\n" >venv/bin/python; chmod 755 venv/bin/python\n'
         )
@@ -182,10 +182,10 @@ class Machine:
             f'echo "uv $*" >>{self.said}\nif [[ "$*" == *venv\\ --python* ]]; then {fake.strip()}; {play.strip()}; fi\n'
         )
         self._program(control / "uv", install + "chmod 755 venv/bin/ansible-playbook 2>/dev/null || true\n")
-        with tarfile.open(made / "control.tar", "w") as archive:
+        with tarfile.open(path / "control.tar", "w") as archive:
             archive.add(control / "uv", "uv")
         with tarfile.open(self.bucket / f"hermesops-{named}.tar", "w") as archive:
-            archive.add(made / "control.tar", "control.tar")
+            archive.add(path / "control.tar", "control.tar")
         sums = subprocess.run(
             ["sha256sum", f"hermesops-{named}.tar"], cwd=self.bucket, capture_output=True, text=True, check=True
         ).stdout.replace(f"hermesops-{named}", f"hermesops-{version}")
@@ -223,24 +223,25 @@ def machine(tmp_path: Path) -> Machine:
 def test_a_machine_applies_the_roles_then_takes_the_address_then_says_that_it_is_ready(machine: Machine) -> None:
     machine.bundle()
 
-    code, said = machine.start()
+    code, output = machine.start()
 
-    assert code == 0, said
+    assert code == 0, output
     order = [
-        said.index(word) for word in ("ansible-playbook -i", "associate-address", "--lifecycle-action-result CONTINUE")
+        output.index(word)
+        for word in ("ansible-playbook -i", "associate-address", "--lifecycle-action-result CONTINUE")
     ]
     assert order == sorted(order)
-    assert "-e @bundle/variables.json -e @variables.json -e @" in said
+    assert "-e @bundle/variables.json -e @variables.json -e @" in output
     assert not list((machine.folder / "run").iterdir())  # the secret's text is gone
 
 
 def _refused(machine: Machine) -> None:
-    code, said = machine.start()
+    code, output = machine.start()
 
     assert code != 0
-    assert "uv" not in said.split()
-    assert "associate-address" not in said
-    assert "--lifecycle-action-result ABANDON" in said
+    assert "uv" not in output.split()
+    assert "associate-address" not in output
+    assert "--lifecycle-action-result ABANDON" in output
 
 
 def test_a_bundle_that_was_changed_after_it_was_signed_is_not_unpacked(machine: Machine) -> None:
@@ -288,8 +289,8 @@ def test_a_host_whose_roles_fail_gives_itself_up(machine: Machine) -> None:
     machine.bundle()
     (machine.bin / "systemctl").write_text("#!/bin/bash\n[ $1 != start ]\n")
 
-    code, said = machine.start()
+    code, output = machine.start()
 
     assert code != 0
-    assert "associate-address" not in said
-    assert "--lifecycle-action-result ABANDON" in said
+    assert "associate-address" not in output
+    assert "--lifecycle-action-result ABANDON" in output

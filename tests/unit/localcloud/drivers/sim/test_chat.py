@@ -75,7 +75,7 @@ async def test_a_run_streams_its_answer_once_and_its_session_has_it(chats: Chats
 
 
 async def test_a_dangerous_command_waits_for_its_approval(chats: Chats, gateway: Any) -> None:  # noqa: ANN401
-    for choice, said in (("once", "(simulated) rm x"), ("deny", "BLOCKED: rm x")):
+    for choice, output in (("once", "(simulated) rm x"), ("deny", "BLOCKED: rm x")):
         run = begun(chats, gateway, "RUN: rm x")
         reading = asyncio.ensure_future(events_of(chats, gateway, run))
         async with asyncio.timeout(10):
@@ -89,7 +89,7 @@ async def test_a_dangerous_command_waits_for_its_approval(chats: Chats, gateway:
         assert (approved[0], again[0]) == (200, 409)
         kinds = [event["event"] for event in await reading]
         assert kinds[:4] == ["tool.started", "approval.request", "approval.responded", "tool.completed"]
-        assert status(chats, gateway, run)["output"] == f"TOOL SAID: {said}"
+        assert status(chats, gateway, run)["output"] == f"TOOL SAID: {output}"
 
 
 async def test_a_stopped_run_is_cancelled(chats: Chats, gateway: Any) -> None:  # noqa: ANN401

@@ -109,8 +109,8 @@ def box(tmp_path: Path) -> Box:
 
 def test_what_is_missing_is_named_and_travels_once(box: Box, releases: SignedReleases) -> None:
     lock = releases.lock()
-    told = box.fetch(releases.handout(lock), code=7)
-    assert {blob["sha256"] for blob in told["missing"]} == {blob.sha256 for blob in lock.all_blobs()}
+    report = box.fetch(releases.handout(lock), code=7)
+    assert {blob["sha256"] for blob in report["missing"]} == {blob.sha256 for blob in lock.all_blobs()}
     unit = lock.unit.sha256
     box.upload(f"/opt/hermes/blobs/incoming/{unit}", b"something else")
     assert unit in {blob["sha256"] for blob in box.fetch(releases.handout(lock), code=7)["missing"]}
@@ -148,8 +148,8 @@ def test_what_was_revoked_or_needs_a_newer_node_is_refused(box: Box, releases: S
 def test_a_confirmed_release_stays_over_time_and_reboots(box: Box, releases: SignedReleases) -> None:
     lock = releases.lock()
     box.deploy(releases, lock)
-    told = box.activate(lock, "--confirm-within", "30")
-    assert (told["release"], told["from"], told["state"]) == (lock.id, BASE, "unconfirmed")
+    report = box.activate(lock, "--confirm-within", "30")
+    assert (report["release"], report["from"], report["state"]) == (lock.id, BASE, "unconfirmed")
     assert box.is_well()
     box.node("release", "confirm", lock.id)
     box.turned_s += 3600
@@ -183,8 +183,8 @@ def test_a_fault_that_shows_before_anybody_is_let_in_hurts_nobody(
 ) -> None:
     lock = releases.lock(fault=fault)
     box.deploy(releases, lock)
-    told = box.activate(lock, code=8)
-    assert (told["stage"], box.current, box.is_well()) == (stage, BASE, True)
+    report = box.activate(lock, code=8)
+    assert (report["stage"], box.current, box.is_well()) == (stage, BASE, True)
 
 
 def test_a_release_whose_state_the_old_one_cannot_read_goes_back_by_a_copy(box: Box, releases: SignedReleases) -> None:

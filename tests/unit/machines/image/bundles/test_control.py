@@ -79,7 +79,7 @@ def test_our_own_wheel_is_the_package_that_runs_here(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
     shipped = {"roles": assets.folder("roles")}
-    first, second = (own_wheel.write(tmp_path / one, PACKAGE, shipped) for one in ("a", "b"))
+    first, second = (own_wheel.write(tmp_path / name, PACKAGE, shipped) for name in ("a", "b"))
     assert first.read_bytes() == second.read_bytes()
     with zipfile.ZipFile(first) as archive:
         assert "hermesops/_shipped/roles/hermes_base/README.md" in archive.namelist()

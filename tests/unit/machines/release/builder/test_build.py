@@ -85,10 +85,10 @@ def test_what_an_operator_lays_over_wins(shop: Workshop) -> None:
 
 
 def test_the_same_content_is_the_same_release(shop: Workshop, tmp_path: Path) -> None:
-    first, asked = shop.build(order()), len(shop.index.asked)
+    first, count = shop.build(order()), len(shop.index.asked)
     again = shop.build(order())
     assert (again.lock, again.made) == (first.lock, False)
-    assert len(shop.index.asked) == asked  # everything was there
+    assert len(shop.index.asked) == count  # everything was there
     other = Workshop(tmp_path / "other")
     other.build(order())
     assert other.store.held == shop.store.held

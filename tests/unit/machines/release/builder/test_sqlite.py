@@ -48,13 +48,13 @@ def files_of(builder: SqliteBuilder) -> dict[str, bytes]:
 
 
 def test_two_builds_have_the_same_bytes_and_the_second_source_serves_where_the_first_is_silent(tmp_path: Path) -> None:
-    one = files_of(builder_of(tmp_path / "one", [archive_of()]))
+    files = files_of(builder_of(tmp_path / "one", [archive_of()]))
     two = files_of(builder_of(tmp_path / "two", [archive_of()]))
-    assert one == two
-    assert sorted(one) == ["hermes-sqlite.json", "hermes-sqlite.pth", "libsqlite3-3.53.4-x86_64.so"]
-    assert version_of(blob_of(name, content) for name, content in one.items()) == "3.53.4"
+    assert files == two
+    assert sorted(files) == ["hermes-sqlite.json", "hermes-sqlite.pth", "libsqlite3-3.53.4-x86_64.so"]
+    assert version_of(blob_of(name, content) for name, content in files.items()) == "3.53.4"
     other = files_of(builder_of(tmp_path / "three", [None, archive_of()]))
-    assert other["libsqlite3-3.53.4-x86_64.so"] == one["libsqlite3-3.53.4-x86_64.so"]
+    assert other["libsqlite3-3.53.4-x86_64.so"] == files["libsqlite3-3.53.4-x86_64.so"]
 
 
 def test_a_built_one_and_one_of_the_store_ask_no_source(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ ALERTS, SILENCES = "GET /alertmanager/api/v2/alerts", "GET /alertmanager/api/v2/
 async def test_an_alert_with_what_an_operator_needs() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[ALERTS] = Answer([alert(instance_id="i-1", cell="cell1")])
-        (found,) = await Alertmanager(monitoring.client).alerts()
-        assert (found.name, found.instance, found.cell) == ("GatewayDown", "i-1", "cell1")
-        assert (found.since, found.severity, found.figure) == (BEGAN, Severity.PAGE, "0 of 1")
-        assert (found.runbook, found.is_muted) == ("machine-gone", False)
+        (open_alert,) = await Alertmanager(monitoring.client).alerts()
+        assert (open_alert.name, open_alert.instance, open_alert.cell) == ("GatewayDown", "i-1", "cell1")
+        assert (open_alert.since, open_alert.severity, open_alert.figure) == (BEGAN, Severity.PAGE, "0 of 1")
+        assert (open_alert.runbook, open_alert.is_muted) == ("machine-gone", False)
         assert dict(monitoring.asked[0].params) == {"active": "true", "silenced": "false", "inhibited": "false"}
 
 
@@ -31,9 +31,9 @@ async def test_the_most_urgent_and_oldest_come_first() -> None:
     strange = alert("Strange", severity="apocalypse")
     async with fake_monitoring() as monitoring:
         monitoring.answers[ALERTS] = Answer([alert("Ticket", severity="ticket"), later, alert("Page"), strange])
-        found = await Alertmanager(monitoring.client).alerts()
-        assert [one.name for one in found] == ["Strange", "Page", "Later", "Ticket"]
-        assert found[0].severity is None
+        alerts = await Alertmanager(monitoring.client).alerts()
+        assert [alert.name for alert in alerts] == ["Strange", "Page", "Later", "Ticket"]
+        assert alerts[0].severity is None
 
 
 async def test_what_is_silenced_is_left_out_even_if_it_is_answered() -> None:
@@ -62,8 +62,8 @@ async def test_a_runbook_is_a_name_or_nothing(url: str) -> None:
     raw["annotations"]["runbook_url"] = url
     async with fake_monitoring() as monitoring:
         monitoring.answers[ALERTS] = Answer([raw])
-        (found,) = await Alertmanager(monitoring.client).alerts()
-        assert found.runbook == ""
+        (open_alert,) = await Alertmanager(monitoring.client).alerts()
+        assert open_alert.runbook == ""
 
 
 def _without(name: str) -> dict[str, Any]:
@@ -101,9 +101,9 @@ async def test_silences_that_have_expired_are_left_out() -> None:
     own = silence("ff00", comment="acknowledged: i am at it")
     async with fake_monitoring() as monitoring:
         monitoring.answers[SILENCES] = Answer([silence("ee", state="expired"), own, silence()])
-        found = await Alertmanager(monitoring.client).silences()
-        assert [(one.id, one.is_acknowledgement) for one in found] == [("ab12", False), ("ff00", True)]
-        assert found[0].matchers == (Matcher("alertname", "GatewayDown"),)
+        silences = await Alertmanager(monitoring.client).silences()
+        assert [(silence.id, silence.is_acknowledgement) for silence in silences] == [("ab12", False), ("ff00", True)]
+        assert silences[0].matchers == (Matcher("alertname", "GatewayDown"),)
         monitoring.answers[SILENCES] = Answer([{**silence(), "matchers": [{}]}])
         with pytest.raises(UnavailableError, match="something else than silences"):
             await Alertmanager(monitoring.client).silences()

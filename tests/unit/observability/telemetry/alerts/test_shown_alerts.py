@@ -18,7 +18,7 @@ OPEN = [alert("Over", cell="cell1"), alert("Holds", cell="cell1"), alert("Gone")
 
 
 def of_prometheus(name: str, **more: str) -> dict[str, Any]:
-    labels: dict[str, str] = next(one["labels"] for one in OPEN if one["labels"]["alertname"] == name)
+    labels: dict[str, str] = next(alert["labels"] for alert in OPEN if alert["labels"]["alertname"] == name)
     return {"labels": labels, "annotations": {}, "state": "firing", "value": "1e+00", **more}
 
 
@@ -52,10 +52,12 @@ async def test_an_alert_is_ending_once_its_condition_is_over(
         monitoring.answers |= {LISTED: Answer(OPEN), HOLD: answer}
         # Of no instance: nothing of the registry is asked for.
         alerts = Alerts(cast("Registry", None), monitoring.client, lambda _: Steps.NONE)
-        found = await alerts.list()
-        assert {one.alert.name: one.ending for one in found} == ending
-        assert {one.alert.name for one in found if "nothing" in str(one.next)} == {one for one in ending if ending[one]}
-        assert [one.path for one in monitoring.asked] == [LISTED.split()[1], HOLD.split()[1]]
+        open_alerts = await alerts.list()
+        assert {open_alert.alert.name: open_alert.ending for open_alert in open_alerts} == ending
+        assert {name.alert.name for name in open_alerts if "nothing" in str(name.next)} == {
+            name for name in ending if ending[name]
+        }
+        assert [request.path for request in monitoring.asked] == [LISTED.split()[1], HOLD.split()[1]]
         monitoring.answers[LISTED] = Answer([])
         assert await alerts.list() == ()
 
@@ -67,11 +69,13 @@ async def test_an_acknowledged_alert_is_shown_with_who_works_on_it_and_a_silence
     fired = [alert("Acked", silenced=("ack",)), alert("Silenced", silenced=("known",)), both, hidden, alert("Gone")]
     fired[-1]["status"]["silencedBy"] = ["ended"]
     async with fake_monitoring() as monitoring:
-        made = [silence("ack", comment="acknowledged: at it"), silence("known")]
-        monitoring.answers |= {LISTED: Answer(fired), HOLD: prometheus(), SILENCES: Answer(made)}
+        documents = [silence("ack", comment="acknowledged: at it"), silence("known")]
+        monitoring.answers |= {LISTED: Answer(fired), HOLD: prometheus(), SILENCES: Answer(documents)}
         alerts = Alerts(cast("Registry", None), monitoring.client, lambda _: Steps.NONE)
         [shown] = await alerts.list()
         assert (shown.alert.name, shown.acknowledged and shown.acknowledged.id) == ("Acked", "ack")
-        everything = {one.alert.name: one.acknowledged for one in await alerts.list(everything=True)}
-        assert [name for name, found in everything.items() if found] == ["Acked"]
+        everything = {
+            open_alert.alert.name: open_alert.acknowledged for open_alert in await alerts.list(everything=True)
+        }
+        assert [name for name, silence in everything.items() if silence] == ["Acked"]
         assert len(everything) == 5

@@ -122,9 +122,9 @@ def test_what_cannot_be_acknowledged(name: str, instance: str, words: str) -> No
 )
 def test_a_silence_ends(length: timedelta, *, is_ack: bool, is_fine: bool) -> None:
     def make() -> str:
-        made = silence_of((), now=NOW, length=length, who="ada", reason=" why ", is_acknowledgement=is_ack)
-        assert (made.begins_at, made.ends_at, made.who) == (NOW, NOW + length, "ada")
-        return made.comment
+        silence = silence_of((), now=NOW, length=length, who="ada", reason=" why ", is_acknowledgement=is_ack)
+        assert (silence.begins_at, silence.ends_at, silence.who) == (NOW, NOW + length, "ada")
+        return silence.comment
 
     if is_fine:
         assert make() == ("acknowledged: why" if is_ack else "why")

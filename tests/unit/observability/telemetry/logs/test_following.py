@@ -56,16 +56,16 @@ async def drained(followed: AsyncGenerator[str, None]) -> list[str]:
 
 async def read(log: Log) -> tuple[list[str], list[str]]:
     """The lines until the machine is gone, and what was narrated."""
-    said: list[str] = []
-    followed = follow(log.connect, name="log of ada", most=3, since=None, report=said.append)
-    return await drained(followed), said
+    reports: list[str] = []
+    followed = follow(log.connect, name="log of ada", most=3, since=None, report=reports.append)
+    return await drained(followed), reports
 
 
 async def test_a_broken_connection_is_made_again_from_the_last_second_on(pauses: list[float]) -> None:
     log = Log(([A, B], AnswerLostError("no answer")), ([], UnavailableError("no answer")), ([B, C], None))
-    shown, said = await read(log)
+    shown, reports = await read(log)
     assert shown == [A, B, C]
-    assert said == [
+    assert reports == [
         "log of ada: no answer; connecting again in 1 s",
         "log of ada: no answer; connecting again in 2 s",
         "log of ada: connected again",
@@ -84,9 +84,9 @@ async def test_all_lines_that_came_without_a_connection_are_asked_for() -> None:
 
 async def test_lines_that_the_log_has_lost_meanwhile_are_reported() -> None:
     log = Log(([A], AnswerLostError("no answer")), ([B, C], AnswerLostError("no answer")), ([C, B], None))
-    shown, said = await read(log)
+    shown, reports = await read(log)
     assert shown == [A, B, C]
-    lost = [line for line in said if "lost" in line]
+    lost = [line for line in reports if "lost" in line]
     assert lost == ["log of ada: it lost lines between 2026-01-02T03:04:05+0000 and 2026-01-02T03:04:06+0000"]
 
 
@@ -140,11 +140,11 @@ def asked(
 
 async def test_a_log_that_is_asked_for_shows_each_entry_once_also_a_late_one() -> None:
     begins, ask = asked([(0, "a"), (50, "b")], UnavailableError("no answer"), [(25, "late"), (50, "b"), (51, "c")], [])
-    said: list[str] = []
+    reports: list[str] = []
     late = timedelta(seconds=30)
-    polled = poll(ask, name="log", begin=AT, first=9, most=9, every_s=3.0, overlap=late, report=said.append)
+    polled = poll(ask, name="log", begin=AT, first=9, most=9, every_s=3.0, overlap=late, report=reports.append)
     assert await drained(polled) == ["a", "b", "late", "c"]
-    assert said == ["log: no answer; asked again in 3 s"]
+    assert reports == ["log: no answer; asked again in 3 s"]
     offsets = [(begin - AT).total_seconds() for begin in begins]
     assert offsets == [0.0, 20.0, 20.0, 21.0, 21.0]
 
@@ -152,8 +152,8 @@ async def test_a_log_that_is_asked_for_shows_each_entry_once_also_a_late_one() -
 async def test_lines_that_came_faster_than_answers_hold_are_said_to_be_left_out() -> None:
     many = [(second, f"line {second}") for second in range(10, 20)]
     _, ask = asked([(0, "before"), (1, "a"), (2, "b")], [(2, "b"), (3, "c"), (4, "d")], [(4, "d"), *many])
-    said: list[str] = []
+    reports: list[str] = []
     late = timedelta(seconds=30)
-    polled = poll(ask, name="log", begin=AT, first=2, most=3, every_s=3.0, overlap=late, report=said.append)
+    polled = poll(ask, name="log", begin=AT, first=2, most=3, every_s=3.0, overlap=late, report=reports.append)
     assert await drained(polled) == ["a", "b", "c", "d", "line 17", "line 18", "line 19"]
-    assert said == ["log: more than 3 lines came at once; those between 03:04:09 and 03:04:22 UTC were left out"]
+    assert reports == ["log: more than 3 lines came at once; those between 03:04:09 and 03:04:22 UTC were left out"]

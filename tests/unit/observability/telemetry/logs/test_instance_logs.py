@@ -61,15 +61,15 @@ def question(most: int = 3, *, since: datetime | None = None, grep: str = "", un
 
 async def test_without_monitoring_the_machine_is_asked() -> None:
     machine = Machine("one", "two", "three", "four")
-    found = await logs(machine).read(ADA, question(), first=LogSource.MONITORING)
-    assert (found.source, found.lines, found.note) == (LogSource.MACHINE, ("two", "three", "four"), "")
+    log = await logs(machine).read(ADA, question(), first=LogSource.MONITORING)
+    assert (log.source, log.lines, log.note) == (LogSource.MACHINE, ("two", "three", "four"), "")
     assert machine.asked == [(3, None, UNIT)]
 
 
 async def test_the_newest_lines_that_match_of_all_that_the_machine_has() -> None:
     machine = Machine("an error", "fine", "error 2", "fine", "error 3", "error 4", "fine")
-    found = await logs(machine).read(ADA, question(2, grep="err.r [0-9]", unit="all"), first=LogSource.MACHINE)
-    assert found.lines == ("error 3", "error 4")
+    log = await logs(machine).read(ADA, question(2, grep="err.r [0-9]", unit="all"), first=LogSource.MACHINE)
+    assert log.lines == ("error 3", "error 4")
     assert machine.asked == [(100_000, None, "")]
 
 
@@ -87,12 +87,12 @@ async def test_monitoring_is_asked_first_and_its_lines_are_masked() -> None:
     since, machine = NOW - timedelta(hours=2), Machine("never asked")
     async with fake_monitoring() as monitoring:
         monitoring.answers[QUERY] = streams((UNIT, [(1767323045, "ERROR gateway secret")]))
-        found = await logs(machine, monitoring.client).read(ADA, question(since=since), first=LogSource.MONITORING)
-        assert found.lines == (f"2026-01-02T03:04:05+0000 {UNIT}: ERROR gateway ***",)
-        assert (found.source, found.note, machine.asked) == (LogSource.MONITORING, NOTE, [])
-        asked = monitoring.asked[0]
-        assert asked.headers["x-scope-orgid"] == ADA.id
-        assert (asked.param("query"), asked.param("start")) == (f'{{unit="{UNIT}"}}', "1767315845000000000")
+        log = await logs(machine, monitoring.client).read(ADA, question(since=since), first=LogSource.MONITORING)
+        assert log.lines == (f"2026-01-02T03:04:05+0000 {UNIT}: ERROR gateway ***",)
+        assert (log.source, log.note, machine.asked) == (LogSource.MONITORING, NOTE, [])
+        request = monitoring.asked[0]
+        assert request.headers["x-scope-orgid"] == ADA.id
+        assert (request.param("query"), request.param("start")) == (f'{{unit="{UNIT}"}}', "1767315845000000000")
 
 
 @pytest.mark.parametrize("lines", [(), ((1767323045, "ERROR gateway"),)])
@@ -100,8 +100,8 @@ async def test_an_answer_that_lacks_a_part_says_so(lines: tuple[tuple[int, str],
     async with fake_monitoring() as monitoring:
         whole = streams((UNIT, list(lines)))
         monitoring.answers[QUERY] = Answer({**whole.body, "warnings": ["querier 2 timed out"]})
-        found = await logs(Machine(), monitoring.client).read(ADA, question(), first=LogSource.MONITORING)
-        assert "lines may be missing, as monitoring answers in part only: “querier 2 timed out”" in found.note
+        log = await logs(Machine(), monitoring.client).read(ADA, question(), first=LogSource.MONITORING)
+        assert "lines may be missing, as monitoring answers in part only: “querier 2 timed out”" in log.note
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ async def test_the_machine_stands_in_for_monitoring(answer: Answer, note: str) -
     async with fake_monitoring() as monitoring:
         monitoring.answers[QUERY] = answer
         machine = Machine("all of it")
-        found = await logs(machine, monitoring.client).read(ADA, question(since=since), first=LogSource.MONITORING)
-        assert (found.source, found.lines) == (LogSource.MACHINE, ("all of it",))
-        assert found.note.startswith(note)
+        log = await logs(machine, monitoring.client).read(ADA, question(since=since), first=LogSource.MONITORING)
+        assert (log.source, log.lines) == (LogSource.MACHINE, ("all of it",))
+        assert log.note.startswith(note)
         assert machine.asked == [(100_000, since, UNIT)]
 
 
@@ -128,9 +128,9 @@ async def test_monitoring_stands_in_for_a_machine_that_does_not_answer() -> None
     async with fake_monitoring() as monitoring:
         monitoring.answers[QUERY] = streams((UNIT, [(1767323045, "INFO gateway")]))
         machine = Machine(problem="machine m of ada is stopped")
-        found = await logs(machine, monitoring.client).read(ADA, question(9000), first=LogSource.MACHINE)
-        assert (found.source, len(found.lines)) == (LogSource.MONITORING, 1)
-        assert found.note == f"machine m of ada is stopped; {NOTE}; monitoring gives 5000 lines at most"
+        log = await logs(machine, monitoring.client).read(ADA, question(9000), first=LogSource.MACHINE)
+        assert (log.source, len(log.lines)) == (LogSource.MONITORING, 1)
+        assert log.note == f"machine m of ada is stopped; {NOTE}; monitoring gives 5000 lines at most"
 
 
 async def test_where_neither_answers_it_is_what_the_first_one_came_to() -> None:
@@ -146,8 +146,8 @@ async def test_where_neither_answers_it_is_what_the_first_one_came_to() -> None:
 async def test_no_line_anywhere_is_no_error() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[QUERY] = streams()
-        found = await logs(Machine(), monitoring.client).read(ADA, question(), first=LogSource.MONITORING)
-        assert (found.source, found.lines) == (LogSource.MONITORING, ())
+        log = await logs(Machine(), monitoring.client).read(ADA, question(), first=LogSource.MONITORING)
+        assert (log.source, log.lines) == (LogSource.MONITORING, ())
 
 
 async def test_a_followed_log_is_of_the_source_that_was_chosen_and_filtered() -> None:
@@ -178,7 +178,7 @@ async def test_a_followed_log_of_monitoring_is_asked_for_few_lines_once_and_then
             await anext(lines)
             monitoring.answers[QUERY] = streams((UNIT, [(1767323045 + second, "b") for second in range(5)]))
             assert [(await anext(lines))[17:19] for _ in range(5)] == ["05", "06", "07", "08", "09"]
-        assert [one.param("limit") for one in monitoring.asked][:2] == ["1", str(MOST_LINES)]
+        assert [request.param("limit") for request in monitoring.asked][:2] == ["1", str(MOST_LINES)]
 
 
 async def test_a_machine_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

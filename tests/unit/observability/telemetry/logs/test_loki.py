@@ -24,16 +24,16 @@ async def ask(monitoring: FakeMonitoring, **wanted: Any) -> tuple[LogLine, ...]:
 async def test_lines_of_all_units_in_one_order_the_newest_last() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[QUERY] = streams(("b.service", [(30, "three"), (10, "one")]), ("kernel", [(20, "two")]))
-        found = await ask(monitoring)
-        assert [(one.at.timestamp(), one.unit, one.text) for one in found] == [
+        log_lines = await ask(monitoring)
+        assert [(log_line.at.timestamp(), log_line.unit, log_line.text) for log_line in log_lines] == [
             (10, "b.service", "one"),
             (20, "kernel", "two"),
             (30, "b.service", "three"),
         ]
-        assert [one.text for one in await ask(monitoring, most=2)] == ["two", "three"]
-        asked = monitoring.asked[0]
-        assert asked.headers["x-scope-orgid"] == ADA
-        assert dict(asked.params) == {
+        assert [log_line.text for log_line in await ask(monitoring, most=2)] == ["two", "three"]
+        request = monitoring.asked[0]
+        assert request.headers["x-scope-orgid"] == ADA
+        assert dict(request.params) == {
             "query": '{unit=~".+"}',
             "start": "1767322800000000000",
             "end": "1767326400000005000",
@@ -46,9 +46,9 @@ async def test_words_of_an_operator_stay_within_their_quotation() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[QUERY] = streams()
         assert await ask(monitoring, unit='a"}', grep='"} or {x="\\d\n', most=7) == ()
-        asked = monitoring.asked[0]
-        assert asked.param("query") == '{unit="a\\"}"} |~ "\\"} or {x=\\"\\\\d\\n"'
-        assert asked.param("limit") == "7"
+        request = monitoring.asked[0]
+        assert request.param("query") == '{unit="a\\"}"} |~ "\\"} or {x=\\"\\\\d\\n"'
+        assert request.param("limit") == "7"
 
 
 async def test_a_line_of_a_size_that_nobody_reads_is_cut() -> None:

@@ -17,19 +17,19 @@ QUERY, RANGE = "POST /prometheus/api/v1/query", "POST /prometheus/api/v1/query_r
 async def test_the_figures_of_now_that_are_finite() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[QUERY] = vector(({"instance_id": "a"}, 1.5), ({}, "NaN"), ({}, "+Inf"), ({"x": "y"}, 0))
-        found = await Metrics(monitoring.client).instant('up{a="b"}', within_s=2)
-        assert found == (Sample({"instance_id": "a"}, 1.5), Sample({"x": "y"}, 0))
+        samples = await Metrics(monitoring.client).instant('up{a="b"}', within_s=2)
+        assert samples == (Sample({"instance_id": "a"}, 1.5), Sample({"x": "y"}, 0))
         assert monitoring.asked[0].form == (("query", 'up{a="b"}'), ("timeout", "2s"))
 
 
 async def test_figures_over_time_without_gaps_made_up() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[RANGE] = matrix(({"a": "b"}, [(1, 1), (2, "NaN"), (3.5, 3)]))
-        (found,) = await Metrics(monitoring.client).range("up", begin=BEGIN, end=END, step_s=60)
-        assert found.labels == {"a": "b"}
-        assert [(at.timestamp(), value) for at, value in found.points] == [(1.0, 1.0), (3.5, 3.0)]
-        asked = dict(monitoring.asked[0].form)
-        assert (asked["start"], asked["end"], asked["step"]) == ("1767322800.000", "1767326400.000", "60")
+        (series,) = await Metrics(monitoring.client).range("up", begin=BEGIN, end=END, step_s=60)
+        assert series.labels == {"a": "b"}
+        assert [(at.timestamp(), value) for at, value in series.points] == [(1.0, 1.0), (3.5, 3.0)]
+        form = dict(monitoring.asked[0].form)
+        assert (form["start"], form["end"], form["step"]) == ("1767322800.000", "1767326400.000", "60")
 
 
 async def test_the_names_of_alerts_that_there_are_rules_for() -> None:

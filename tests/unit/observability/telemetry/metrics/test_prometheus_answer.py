@@ -43,8 +43,8 @@ async def _platform_gate(monitoring: FakeMonitoring) -> Mapping[str, float]:
 
 
 async def _memory(server: Prometheus) -> Mapping[str, float]:
-    found = await server.vitals([ADA, BOB, CLEO], since=NOW - timedelta(hours=1), until=NOW)
-    return {each: vitals.figures[Vital.MEMORY] for each, vitals in found.items() if vitals.figures}
+    vitals_by_id = await server.vitals([ADA, BOB, CLEO], since=NOW - timedelta(hours=1), until=NOW)
+    return {each: vitals.figures[Vital.MEMORY] for each, vitals in vitals_by_id.items() if vitals.figures}
 
 
 async def _labelled(monitoring: FakeMonitoring) -> Mapping[str, float]:
@@ -52,8 +52,8 @@ async def _labelled(monitoring: FakeMonitoring) -> Mapping[str, float]:
 
 
 async def _monitor(monitoring: FakeMonitoring) -> Mapping[str, float]:
-    found = await PlatformMetrics(monitoring.client).query("up")
-    return {one["metric"][LABEL]: float(one["value"][1]) for one in found}
+    samples = await PlatformMetrics(monitoring.client).query("up")
+    return {sample["metric"][LABEL]: float(sample["value"][1]) for sample in samples}
 
 
 READERS: tuple[Callable[[FakeMonitoring], Awaitable[Mapping[str, float]]], ...] = (
@@ -65,17 +65,19 @@ READERS: tuple[Callable[[FakeMonitoring], Awaitable[Mapping[str, float]]], ...] 
 BY_INSTANCE = READERS[:3]
 
 
-async def read(reader: Callable[[FakeMonitoring], Awaitable[Mapping[str, float]]], said: Answer) -> Mapping[str, float]:
+async def read(
+    reader: Callable[[FakeMonitoring], Awaitable[Mapping[str, float]]], answer: Answer
+) -> Mapping[str, float]:
     async with fake_monitoring() as monitoring:
         for path in ("GET /api", "POST /api", "POST /prometheus"):
-            monitoring.answers[path] = said
+            monitoring.answers[path] = answer
         return await reader(monitoring)
 
 
 async def test_a_part_of_an_answer_or_an_error_is_no_answer() -> None:
     error = Answer({"status": "error", "errorType": "timeout", "error": "query timed out \x1b[2J"})
     with_data = Answer({"status": "error", "error": "query timed out", "data": None})
-    for said, words in (
+    for document, words in (
         (answer(series(ADA, "0"), warnings=["store gone: 10.0.0.1"]), "in part only: “store gone"),
         (answer(series(ADA, "0"), isPartial=True), "in part only"),
         (answer(series(ADA, "0"), warnings=["\x1b[2J" + "x" * 5_000]), "in part only"),
@@ -83,16 +85,16 @@ async def test_a_part_of_an_answer_or_an_error_is_no_answer() -> None:
         (with_data, "an error: “query timed out"),
     ):
         for reader in READERS:
-            with pytest.raises(UnavailableError, match=words) as told:
-                await read(reader, said)
-            assert told.value.message.isprintable(), reader
-            assert len(told.value.message) < 400, reader
+            with pytest.raises(UnavailableError, match=words) as caught:
+                await read(reader, document)
+            assert caught.value.message.isprintable(), reader
+            assert len(caught.value.message) < 400, reader
 
 
 async def test_what_only_informs_changes_nothing() -> None:
     for reader in READERS:
-        said = answer(series(ADA), infos=["metric might not be a counter"], warnings=[], isPartial=False)
-        assert await read(reader, said) == {ADA: 7}, reader
+        document = answer(series(ADA), infos=["metric might not be a counter"], warnings=[], isPartial=False)
+        assert await read(reader, document) == {ADA: 7}, reader
 
 
 async def test_a_series_that_is_no_figure_costs_no_other_series() -> None:
@@ -111,9 +113,9 @@ async def test_it_is_told_why_an_instance_with_several_series_has_no_figure() ->
     async with fake_monitoring() as monitoring:
         monitoring.answers["GET /api"] = answer(series(BOB), series(BOB, "8", replica="b"), series(ADA))
         server = Prometheus(f"http://127.0.0.1:{monitoring.port}", MEMORY)
-        found = await server.vitals([ADA, BOB, CLEO], since=NOW - timedelta(hours=1), until=NOW)
-    assert "several series" in found[BOB].missing[Vital.MEMORY]
-    assert "no figure" in found[CLEO].missing[Vital.MEMORY]
+        vitals = await server.vitals([ADA, BOB, CLEO], since=NOW - timedelta(hours=1), until=NOW)
+    assert "several series" in vitals[BOB].missing[Vital.MEMORY]
+    assert "no figure" in vitals[CLEO].missing[Vital.MEMORY]
 
 
 async def test_other_questions_about_a_part_are_not_answered_either() -> None:
@@ -128,6 +130,6 @@ async def test_other_questions_about_a_part_are_not_answered_either() -> None:
 
 
 def test_of_two_figures_with_one_label_none_counts() -> None:
-    found = by_label((Sample({"a": "x"}, 1), Sample({"a": "y"}, 2), Sample({"a": "x"}, 1), Sample({}, 3)), "a")
-    assert found.values == {"y": 2, "": 3}
-    assert found.ambiguous == {"x"}
+    figures = by_label((Sample({"a": "x"}, 1), Sample({"a": "y"}, 2), Sample({"a": "x"}, 1), Sample({}, 3)), "a")
+    assert figures.values == {"y": 2, "": 3}
+    assert figures.ambiguous == {"x"}

@@ -19,9 +19,9 @@ ADA = InstanceId("i-ada")
 RANGE = "POST /prometheus/api/v1/query_range"
 
 
-def answer(asked: Asked) -> Answer:
+def answer(request: Asked) -> Answer:
     """Memory that grows, an agent that was down for a while; nothing of errors."""
-    query = dict(asked.form)["query"]
+    query = dict(request.form)["query"]
     if "hermes_agent_up" in query:
         return matrix(({}, [(BEGIN + 120 * n, 0 if n in (10, 11) else 1) for n in range(31)]))
     if "memory" in query:
@@ -34,19 +34,19 @@ def answer(asked: Asked) -> Answer:
 async def test_one_query_for_each_figure_and_gaps_where_there_is_none() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[RANGE] = answer
-        found = await trends_of(monitoring.client, ADA, NOW)
+        trends = await trends_of(monitoring.client, ADA, NOW)
         assert len(monitoring.asked) == 4
-        assert all('instance_id=~"i\\\\-ada"' in dict(one.form)["query"] for one in monitoring.asked)
-    assert {len(values) for values in found.values.values()} == {31}
-    assert found.values[Figure.TURN] == (1.5, *[None] * 30)
-    assert view.lines(found) == [
+        assert all('instance_id=~"i\\\\-ada"' in dict(request.form)["query"] for request in monitoring.asked)
+    assert {len(values) for values in trends.values.values()} == {31}
+    assert trends.values[Figure.TURN] == (1.5, *[None] * 30)
+    assert view.lines(trends) == [
         "last hour, now:",
         "  agent up     ██████████▁▁███████████████████  up",
         "  memory       ▁▁▁▂▂·▂▃▃▃▃▄▄▄▄▅▅▅▅▅▆▆▆▆▇▇▇▇███  30 MB",
         f"  turn         █{'·' * 30}  -",
         f"  errors       {'·' * 31}  -",
     ]
-    shown = trends_shape(found)
+    shown = trends_shape(trends)
     assert (shown["begin"], shown["step_s"], shown["problem"]) == ("2026-01-02T03:00:00+00:00", 120.0, None)
     points = shown["points"]
     assert isinstance(points, dict)
@@ -67,10 +67,10 @@ async def test_one_query_for_each_figure_and_gaps_where_there_is_none() -> None:
 async def test_what_is_not_there_is_said_with_its_reason(given: Answer, words: str) -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[RANGE] = given
-        found = await trends_of(monitoring.client, ADA, NOW)
-    assert words in found.problem
-    assert view.lines(found) == [f"last hour      not known: {found.problem}"]
-    assert trends_shape(found)["points"] == {}
+        trends = await trends_of(monitoring.client, ADA, NOW)
+    assert words in trends.problem
+    assert view.lines(trends) == [f"last hour      not known: {trends.problem}"]
+    assert trends_shape(trends)["points"] == {}
 
 
 async def test_nobody_waits_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

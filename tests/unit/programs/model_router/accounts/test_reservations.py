@@ -31,7 +31,7 @@ BUDGET = 100_000
 async def admitted(
     budget: int | None = BUDGET, clock: Callable[[], float] = lambda: 0.0
 ) -> tuple[Admission, AccountCache]:
-    table = {one: Account(1, None, budget) for one in (ADA, BOB)}
+    table = {instance_id: Account(1, None, budget) for instance_id in (ADA, BOB)}
     accounts = AccountCache(lambda: table, clock=clock)
     await accounts.read()
     return Admission([SECRET], accounts), accounts
@@ -44,37 +44,37 @@ def spent(accounts: AccountCache) -> int:
 
 
 async def test_requests_at_once_reserve_no_more_than_is_left() -> None:
-    asked, accounts = await admitted()
+    admission, accounts = await admitted()
 
-    found = [asked.reserve(ADA, (1_000, 4_000, 256), PRICES) for _ in range(8)]
+    reservations = [admission.reserve(ADA, (1_000, 4_000, 256), PRICES) for _ in range(8)]
 
-    given = [one.output_tokens for one in found if isinstance(one, Reserved)]
+    given = [reservation.output_tokens for reservation in reservations if isinstance(reservation, Reserved)]
     assert given == [4_000, 4_000, 1_250], "the third is as long as the rest pays for"
     assert accounts.reservations.of(ADA).micros <= BUDGET
-    refused = next(one for one in found if isinstance(one, Refused))
+    refused = next(reservation for reservation in reservations if isinstance(reservation, Refused))
     assert (refused.status, refused.code, refused.retry_after_s) == (429, "too_many_at_once", 5)
-    assert isinstance(asked.reserve(BOB, (1_000, 4_000, 256), PRICES), Reserved), "another's are another's"
+    assert isinstance(admission.reserve(BOB, (1_000, 4_000, 256), PRICES), Reserved), "another's are another's"
 
 
 async def test_what_is_left_has_to_pay_for_the_request_and_an_answer() -> None:
-    asked, _ = await admitted()
+    admission, _ = await admitted()
 
-    found = asked.reserve(ADA, (100_000, 4_000, 256), PRICES)
+    reservation = admission.reserve(ADA, (100_000, 4_000, 256), PRICES)
 
-    assert isinstance(found, Refused)
-    assert (found.status, found.code) == (429, "insufficient_quota")
-    assert "0.25 USD" in found.message
+    assert isinstance(reservation, Refused)
+    assert (reservation.status, reservation.code) == (429, "insufficient_quota")
+    assert "0.25 USD" in reservation.message
 
 
 async def test_a_budget_of_tokens_is_reserved_alike_and_none_reserves_nothing() -> None:
     table = {ADA: Account(1, 5_000, None)}
     accounts = AccountCache(lambda: table)
     await accounts.read()
-    asked = Admission([SECRET], accounts)
+    admission = Admission([SECRET], accounts)
 
-    given = [asked.reserve(ADA, (1_000, 3_000, 256), PRICES) for _ in range(3)]
+    given = [admission.reserve(ADA, (1_000, 3_000, 256), PRICES) for _ in range(3)]
 
-    assert [one.output_tokens for one in given if isinstance(one, Reserved)] == [3_000]
+    assert [reservation.output_tokens for reservation in given if isinstance(reservation, Reserved)] == [3_000]
     endless, _ = await admitted(None)
     assert [endless.reserve(ADA, (10**6, 16_384, 256), PRICES) for _ in range(100)][-1].output_tokens == 16_384  # type: ignore[union-attr]
 
@@ -84,22 +84,22 @@ async def test_in_whatever_order_they_are_charged_and_end_no_budget_is_overdrawn
     for number in range(200):
         chosen = random.Random(number)  # noqa: S311 - orders, not secrets
         now = itertools.count()
-        asked, accounts = await admitted(clock=lambda: float(next(now)) / 1_000)  # noqa: B023 - used within the turn
+        admission, accounts = await admitted(clock=lambda: float(next(now)) / 1_000)  # noqa: B023 - used within the turn
         books = Books(accounts, Spool(tmp_path, lambda _, __: None))
         open_: list[tuple[Reserved, list[str]]] = []
         for _ in range(60):
-            found = asked.reserve(ADA, (chosen.randint(10, 4_000), chosen.randint(256, 8_000), 256), PRICES)
-            if isinstance(found, Reserved):
-                open_.append((found, chosen.choice([["end", "charge"], ["charge", "end"], ["fail"], ["end"]])))
+            reservation = admission.reserve(ADA, (chosen.randint(10, 4_000), chosen.randint(256, 8_000), 256), PRICES)
+            if isinstance(reservation, Reserved):
+                open_.append((reservation, chosen.choice([["end", "charge"], ["charge", "end"], ["fail"], ["end"]])))
             if open_:
-                _step(asked, books, open_, chosen)
+                _step(admission, books, open_, chosen)
             assert spent(accounts) + accounts.reservations.of(ADA).micros <= BUDGET, number
         while open_:
-            _step(asked, books, open_, chosen)
+            _step(admission, books, open_, chosen)
         assert spent(accounts) <= BUDGET, number
 
 
-def _step(asked: Admission, books: Books, open_: list[tuple[Reserved, list[str]]], chosen: random.Random) -> None:
+def _step(admission: Admission, books: Books, open_: list[tuple[Reserved, list[str]]], chosen: random.Random) -> None:
     reserved, left = chosen.choice(open_)
     what = left.pop(0)
     if what == "charge":
@@ -107,7 +107,7 @@ def _step(asked: Admission, books: Books, open_: list[tuple[Reserved, list[str]]
         cost = Usage(ADA, _DAY, "gpt-4o", "openai", "200", 1, 1, 1, chosen.randint(0, most.micros))
         books.use(cost, reserved.reservation)
     else:
-        asked.answered(reserved, is_free=what == "fail")
+        admission.answered(reserved, is_free=what == "fail")
     if not left:
         open_.remove((reserved, left))
 
@@ -153,10 +153,10 @@ class Paid:
 
 
 async def test_eight_dear_requests_at_once_spend_a_budget_and_no_more(tmp_path: Path) -> None:
-    asked, accounts = await admitted()
+    admission, accounts = await admitted()
     books = Books(accounts, Spool(tmp_path, lambda _, __: None))
     behind = Paid(books)
-    gate = Gate(behind, asked, Metrics({}), limits=Limits(output_tokens={"light": 16_384}))
+    gate = Gate(behind, admission, Metrics({}), limits=Limits(output_tokens={"light": 16_384}))
     dear = {**ASKED, "model": "gpt-4o", "max_tokens": 16_384}
 
     async def ask() -> int:
@@ -176,9 +176,9 @@ async def test_eight_dear_requests_at_once_spend_a_budget_and_no_more(tmp_path: 
 
 async def test_a_router_that_was_killed_knows_no_reservation_of_before() -> None:
     """They are in memory: whoever was cut off asks again, and is not refused for what nobody answers any more."""
-    asked, accounts = await admitted()
-    assert isinstance(asked.reserve(ADA, (1_000, 9_700, 256), PRICES), Reserved)
-    assert isinstance(asked.reserve(ADA, (1_000, 9_700, 256), PRICES), Refused)
+    admission, accounts = await admitted()
+    assert isinstance(admission.reserve(ADA, (1_000, 9_700, 256), PRICES), Reserved)
+    assert isinstance(admission.reserve(ADA, (1_000, 9_700, 256), PRICES), Refused)
 
     again, _ = await admitted()
 

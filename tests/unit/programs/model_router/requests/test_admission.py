@@ -25,8 +25,8 @@ def bearer(secret: bytes = NEW, *, generation: int = 2, life_s: int = 60) -> str
 
 
 async def test_tokens_of_both_keys_count_while_one_replaces_the_other() -> None:
-    asked = await admission(Account(2))
-    assert [await asked.caller(bearer(secret)) for secret in (NEW, OLD)] == [INSTANCE, INSTANCE]
+    admitted_request = await admission(Account(2))
+    assert [await admitted_request.caller(bearer(secret)) for secret in (NEW, OLD)] == [INSTANCE, INSTANCE]
 
 
 @each_case(
@@ -41,17 +41,17 @@ async def test_tokens_of_both_keys_count_while_one_replaces_the_other() -> None:
     ],
 )
 async def test_what_does_not_count_is_401(authorization: str, account: Account | None) -> None:
-    found = await (await admission(account)).caller(authorization)
-    assert isinstance(found, Refused)
-    assert found.status == 401
+    caller = await (await admission(account)).caller(authorization)
+    assert isinstance(caller, Refused)
+    assert caller.status == 401
 
 
 async def test_not_knowing_is_503_and_never_401_but_of_a_token_that_expired() -> None:
-    asked = await admission(Account(2), age_s=301)
+    admitted_request = await admission(Account(2), age_s=301)
     for token, status in ((bearer(), 503), (bearer(life_s=0), 401)):
-        found = await asked.caller(token)
-        assert isinstance(found, Refused)
-        assert found.status == status
+        caller = await admitted_request.caller(token)
+        assert isinstance(caller, Refused)
+        assert caller.status == status
 
 
 async def test_a_token_counts_from_its_own_machine_where_that_is_asked_for() -> None:
@@ -76,18 +76,18 @@ async def test_a_token_counts_from_its_own_machine_where_that_is_asked_for() -> 
     ],
 )
 async def test_a_budget_is_used_up_once_all_of_it_is(account: Account, is_over: bool) -> None:  # noqa: FBT001 - a case
-    found = (await admission(account)).over_budget(INSTANCE)
-    assert (found is not None) is is_over
-    if found:
-        assert (found.status, found.code) == (429, "insufficient_quota")
-        assert "2027-02-01" in found.message
+    refused = (await admission(account)).over_budget(INSTANCE)
+    assert (refused is not None) is is_over
+    if refused:
+        assert (refused.status, refused.code) == (429, "insufficient_quota")
+        assert "2027-02-01" in refused.message
 
 
 async def test_in_december_the_next_month_is_january() -> None:
-    asked = Admission([NEW], await known(Account(1, 0)), clock=lambda: 1_797_000_000.0)  # 2026-12-11
-    found = asked.over_budget(INSTANCE)
-    assert found
-    assert "2027-01-01" in found.message
+    admission = Admission([NEW], await known(Account(1, 0)), clock=lambda: 1_797_000_000.0)  # 2026-12-11
+    refused = admission.over_budget(INSTANCE)
+    assert refused
+    assert "2027-01-01" in refused.message
 
 
 async def known(account: Account) -> AccountCache:

@@ -20,9 +20,9 @@ def read(size: int = 100, longest: int = 8_192, **fields: Any) -> Completion | R
 
 
 def passed(**fields: Any) -> Completion:  # noqa: ANN401 - as above
-    found = read(**fields)
-    assert isinstance(found, Completion), found
-    return found
+    output = read(**fields)
+    assert isinstance(output, Completion), output
+    return output
 
 
 def with_content(*parts: object) -> dict[str, Any]:
@@ -68,18 +68,20 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
     ],
 )
 def test_what_is_paid_apart_or_names_an_address_is_refused(fields: dict[str, Any]) -> None:
-    found = read(**fields)
-    assert isinstance(found, Refused)
-    assert (found.status, found.code) == (400, "bad_request")
+    output = read(**fields)
+    assert isinstance(output, Refused)
+    assert (output.status, output.code) == (400, "bad_request")
 
 
 def test_an_agents_own_functions_and_images_pass_and_nothing_beside_them() -> None:
     dressed = {**FUNCTION, "googleSearch": {}, "max_uses": 20}
     images = with_content({"type": "text", "text": "see"}, IMAGE)
 
-    found = passed(tools=[dressed], n=1, audio={"voice": "x"}, modalities=["audio"], service_tier="priority", **images)
+    completion = passed(
+        tools=[dressed], n=1, audio={"voice": "x"}, modalities=["audio"], service_tier="priority", **images
+    )
 
-    assert found.limited(7) == {"model": "gpt-4o", "max_tokens": 7, "tools": [FUNCTION], **images}
+    assert completion.limited(7) == {"model": "gpt-4o", "max_tokens": 7, "tools": [FUNCTION], **images}
 
 
 @pytest.mark.parametrize(
@@ -93,11 +95,11 @@ def test_an_agents_own_functions_and_images_pass_and_nothing_beside_them() -> No
     ],
 )
 def test_an_answer_has_a_longest_length_whatever_is_asked_for(fields: dict[str, Any], output: int) -> None:
-    found = passed(**fields)
-    assert found.output_tokens == output
-    assert found.least_output <= output
-    assert found.limited(3)["max_tokens"] == 3
-    assert "max_completion_tokens" not in found.limited(3)
+    completion = passed(**fields)
+    assert completion.output_tokens == output
+    assert completion.least_output <= output
+    assert completion.limited(3)["max_tokens"] == 3
+    assert "max_completion_tokens" not in completion.limited(3)
 
 
 def test_thinking_is_left_room_to_answer() -> None:

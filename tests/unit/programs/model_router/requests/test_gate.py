@@ -158,14 +158,14 @@ async def test_errors_are_told_in_our_words(status: int, becomes: int, code: str
 
 
 def test_a_route_that_rests_after_failures_is_no_rate_limit() -> None:
-    told = provider_error(429, "No deployments available for selected model, Try again in 10 seconds.", 10)
-    assert (told.status, told.code, told.retry_after_s) == (502, "upstream_unavailable", 10)
+    refused = provider_error(429, "No deployments available for selected model, Try again in 10 seconds.", 10)
+    assert (refused.status, refused.code, refused.retry_after_s) == (502, "upstream_unavailable", 10)
 
 
 def test_a_conversation_that_is_too_long_is_told_as_openai_does() -> None:
-    said = "This model's maximum context length is 128000 tokens"
-    assert provider_error(400, said).code == "context_length_exceeded"
-    assert provider_error(400, said).message == said
+    output = "This model's maximum context length is 128000 tokens"
+    assert provider_error(400, output).code == "context_length_exceeded"
+    assert provider_error(400, output).message == output
 
 
 async def test_how_long_to_wait_is_passed_back() -> None:
@@ -198,7 +198,7 @@ async def test_an_answer_that_takes_too_long_is_504_or_breaks_off() -> None:
 async def test_refusals_are_counted_for_the_agent_and_unknown_names_are_not_kept() -> None:
     app, used, metrics = gate(Behind())
     assert (await post(app, {**ASKED, "model": "canary"})).status_code == 400
-    assert [(one.instance_id, one.model, one.outcome) for one in used] == [(INSTANCE, "", "400")]
+    assert [(usage.instance_id, usage.model, usage.outcome) for usage in used] == [(INSTANCE, "", "400")]
     assert "canary" not in metrics.exposition()
 
 

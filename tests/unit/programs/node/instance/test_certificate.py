@@ -49,8 +49,8 @@ class FakePlatform:
 
 @pytest.fixture(params=[openssl, SimKeys()], ids=["openssl", "simulated"])
 def keys(request: pytest.FixtureRequest) -> Keys:
-    made: Keys = request.param
-    return made
+    keys: Keys = request.param
+    return keys
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def upload(machine: Machine, credential: Credential) -> Path:
 
 
 def given(machine: Machine, authority: Authority, names: MachineNames = NAMES) -> Credential:
-    asked = certificate.request(machine)["request"]
-    credential = credential_of(authority, asked, names, now=BORN)
+    request = certificate.request(machine)["request"]
+    credential = credential_of(authority, request, names, now=BORN)
     certificate.install(machine, upload(machine, credential))
     return credential
 
@@ -125,9 +125,9 @@ def test_the_agent_trusts_the_model_router_by_public_authorities_and_ours(
 def test_a_certificate_is_installed_and_told_of(machine: Machine, authority: Authority) -> None:
     names = MachineNames("local", MachineId("m-1"), CellName("cell1"), InstanceId("i-1"))
     credential = given(machine, authority, names)
-    told = certificate.show(machine)
-    assert (told["serial"], told["names"], told["expired"]) == (credential.serial, list(names.uris), False)
-    assert told["url"] == "https://10.0.0.1:18082"
+    show = certificate.show(machine)
+    assert (show["serial"], show["names"], show["expired"]) == (credential.serial, list(names.uris), False)
+    assert show["url"] == "https://10.0.0.1:18082"
     assert not (machine.layout.root / "run/hermes-node/credential.json").exists()
     assert (
         Credential.from_pem(machine.layout.machine_certificate.read_bytes(), credential.authority.encode())
@@ -158,9 +158,9 @@ def test_another_machines_certificate_is_refused_and_the_old_one_stays(
     ],
 )
 def test_what_is_no_certificate_is_not_taken(machine: Machine, authority: Authority, change: dict[str, object]) -> None:
-    asked = certificate.request(machine)["request"]
+    request = certificate.request(machine)["request"]
     with pytest.raises(BadRequestError, match="credential"):
-        certificate.install(machine, upload(machine, replace(credential_of(authority, asked), **change)))  # type: ignore[arg-type] # that is the point
+        certificate.install(machine, upload(machine, replace(credential_of(authority, request), **change)))  # type: ignore[arg-type] # that is the point
     assert not machine.layout.machine_certificate.exists()
 
 
@@ -174,12 +174,12 @@ def test_a_damaged_certificate_is_none(machine: Machine, authority: Authority) -
 
 def test_who_lost_the_lease_installs_nothing(machine: Machine, authority: Authority) -> None:
     newer, older = FencingToken("instance/i", 1, 2, "new"), FencingToken("instance/i", 1, 1, "old")
-    asked = certificate.request(machine, lease=newer)["request"]
+    request = certificate.request(machine, lease=newer)["request"]
     with pytest.raises(OutrankedError, match=r"the lease 1\.1 was taken over"):
-        certificate.install(machine, upload(machine, credential_of(authority, asked)), lease=older)
+        certificate.install(machine, upload(machine, credential_of(authority, request)), lease=older)
     with pytest.raises(OutrankedError, match=r"the lease 1\.1 was taken over"):
         certificate.request(machine, anew=True, lease=older)
-    assert certificate.show(machine)["request"] == asked
+    assert certificate.show(machine)["request"] == request
 
 
 def test_it_is_renewed_when_two_thirds_of_its_life_are_over(machine: Machine, authority: Authority) -> None:
@@ -219,8 +219,8 @@ def test_one_that_hermesops_gave_meanwhile_is_not_replaced_by_a_renewed_one(
 ) -> None:
     given(machine, authority)
     machine.system.sleep(LIFE.total_seconds() * 0.7)
-    asked = str(certificate.show(machine)["request"])
-    newer = credential_of(authority, asked, MachineNames("local", MachineId("m-1"), CellName("c"), InstanceId("i")))
+    question = str(certificate.show(machine)["request"])
+    newer = credential_of(authority, question, MachineNames("local", MachineId("m-1"), CellName("c"), InstanceId("i")))
 
     def slow(credential: Credential, key: bytes, method: str, path: str, body: bytes = b"") -> bytes:
         if path == "/v1/standing":

@@ -59,19 +59,19 @@ def test_what_is_still_under_way_at_the_deadline_is_counted_and_the_marker_stays
 def test_a_job_that_is_due_may_begin_before_the_door_closes(machine: NodeHome) -> None:
     due = datetime.fromtimestamp(machine.system.now() - 1, UTC).isoformat()
     machine.system.jobs = [{"id": "j", "enabled": True, "next_run_at": due}]
-    seen: list[bool] = []
+    flags: list[bool] = []
     real = machine.system.sleep
 
     def slept(seconds: float) -> None:
-        seen.append(_marker(machine).exists())
-        if len(seen) == 3:
+        flags.append(_marker(machine).exists())
+        if len(flags) == 3:
             machine.system.jobs = []
         real(seconds)
 
     machine.system.sleep = slept  # type: ignore[method-assign]
     assert drain.drain(machine.node, deadline_s=300, lease=None)[1]
-    assert seen[:3] == [False, False, False]
-    assert seen[3]
+    assert flags[:3] == [False, False, False]
+    assert flags[3]
 
 
 @pytest.mark.parametrize(("deadline_s", "at_most_s"), [(20, 11), (1000, 76)])

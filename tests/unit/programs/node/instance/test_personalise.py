@@ -273,13 +273,13 @@ def test_a_payload_brings_the_machines_certificate_and_its_digest_stays_the_same
     machine: Machine, tmp_path: Path
 ) -> None:
     node = machine.node
-    asked = certificate.request(node)["request"]
-    credential = credential_of(authority_in(tmp_path), asked)
+    request = certificate.request(node)["request"]
+    credential = credential_of(authority_in(tmp_path), request)
     assert Payload.from_json(replace(_PAYLOAD, credential=credential).to_json()).credential == credential
     machine.personalise(replace(_PAYLOAD, credential=credential))
     assert certificate.show(node)["serial"] == credential.serial
     assert machine.layout.payload.read_bytes() == _PAYLOAD.to_json()
-    outcome = machine.personalise(replace(_PAYLOAD, credential=credential_of(authority_in(tmp_path), asked)))
+    outcome = machine.personalise(replace(_PAYLOAD, credential=credential_of(authority_in(tmp_path), request)))
     assert (outcome.changed, outcome.gateway) == ([], "left alone")
 
 

@@ -32,11 +32,11 @@ def probed(machine: NodeHome, *words: str) -> dict[str, Any]:
 
 
 def test_an_agent_that_is_well(machine: NodeHome) -> None:
-    told = probed(machine)
-    assert (told["gateway"], told["unit"], told["restarts"], told["queue_age_s"]) == ("ok", "active", 0, 0)
-    assert told["turn"] is None
-    assert told["errors"] is None
-    assert told["memory_bytes"] is None, "this unit has no group"
+    probe = probed(machine)
+    assert (probe["gateway"], probe["unit"], probe["restarts"], probe["queue_age_s"]) == ("ok", "active", 0, 0)
+    assert probe["turn"] is None
+    assert probe["errors"] is None
+    assert probe["memory_bytes"] is None, "this unit has no group"
 
 
 def test_errors_are_counted_from_a_moment_on(machine: NodeHome) -> None:
@@ -67,8 +67,8 @@ def test_a_silent_gateway_has_no_queue_and_takes_no_turn(
     machine: NodeHome, monkeypatch: pytest.MonkeyPatch, answer: Answer
 ) -> None:
     monkeypatch.setattr(machine.system, "ask", lambda *_, **__: answer)
-    told = probed(machine, "--turn", "5")
-    assert (told["gateway"], told["queue_age_s"], told["turn"]) == ("silent", None, None)
+    probe = probed(machine, "--turn", "5")
+    assert (probe["gateway"], probe["queue_age_s"], probe["turn"]) == ("silent", None, None)
 
 
 def test_a_turn_is_taken_where_it_is_asked_for(machine: NodeHome, monkeypatch: pytest.MonkeyPatch) -> None:

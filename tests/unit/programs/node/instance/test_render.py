@@ -87,17 +87,17 @@ def test_adapters_that_a_release_disables_stay_disabled() -> None:
     base = dataclasses.replace(
         _BASE, config={**_BASE.config, "plugins": {"disabled": ["a2a-platform", "discord-platform"]}}
     )
-    made = json.loads(managed_config(base, payload(_NONE)))
-    assert made["plugins"]["disabled"] == ["discord-platform", "telegram-platform", "a2a-platform"]
+    config = json.loads(managed_config(base, payload(_NONE)))
+    assert config["plugins"]["disabled"] == ["discord-platform", "telegram-platform", "a2a-platform"]
     for odd in ({"plugins": None}, {"plugins": {"disabled": "all"}}):
-        made = json.loads(managed_config(dataclasses.replace(_BASE, config={**_BASE.config, **odd}), payload(_NONE)))
-        assert made["plugins"]["disabled"] == ["discord-platform", "telegram-platform"]
+        config = json.loads(managed_config(dataclasses.replace(_BASE, config={**_BASE.config, **odd}), payload(_NONE)))
+        assert config["plugins"]["disabled"] == ["discord-platform", "telegram-platform"]
 
 
 def test_tools_and_servers_of_the_user_join_the_base() -> None:
-    made = config(Settings(disabled_tools=("web", "browser"), mcp_servers={"notes": {"url": "http://x"}}))
-    assert made["agent"] == {"restart_drain_timeout": 45, "disabled_toolsets": ["browser", "web"]}
-    assert made["mcp_servers"] == {"notes": {"url": "http://x"}}
+    rendered = config(Settings(disabled_tools=("web", "browser"), mcp_servers={"notes": {"url": "http://x"}}))
+    assert rendered["agent"] == {"restart_drain_timeout": 45, "disabled_toolsets": ["browser", "web"]}
+    assert rendered["mcp_servers"] == {"notes": {"url": "http://x"}}
 
 
 @pytest.mark.parametrize("name", ["API_SERVER_KEY", "VIRTUAL_ENV", "PATH", "TELEGRAMX"])

@@ -134,18 +134,23 @@ class Computer:
 
 @pytest.fixture
 def computer(tmp_path: Path) -> Computer:
-    made = Computer(make(tmp_path))
-    layout = made.place.layout
+    computer = Computer(make(tmp_path))
+    layout = computer.place.layout
     for path, data in ((layout.data_unit, b"[Unit]\n"), (layout.variables, with_gb(b"", 40))):
         path.parent.mkdir(parents=True)
         path.write_bytes(data)
-    return made
+    return computer
 
 
 def test_a_volume_is_opened_with_the_key_that_the_platform_keeps_for_it(computer: Computer) -> None:
     computer.certify()
-    told = volume.open_volume(computer.node)
-    assert (told["kind"], told["encrypted"], told["size"], told["used"]) == ("open", True, 40 * GB, GB)
+    volume_status = volume.open_volume(computer.node)
+    assert (volume_status["kind"], volume_status["encrypted"], volume_status["size"], volume_status["used"]) == (
+        "open",
+        True,
+        40 * GB,
+        GB,
+    )
     assert computer.platform.asked == [f"GET /v1/data-key/{VOLUME}"]
     assert computer.volumes.sizes == [40 * GB]
     volume.open_volume(computer.node)
@@ -157,8 +162,8 @@ def test_a_volume_is_opened_with_the_key_that_the_platform_keeps_for_it(computer
 def test_a_volume_that_cannot_grow_is_used_as_it_is_and_says_why(computer: Computer) -> None:
     computer.certify()
     computer.volumes.is_stiff = True
-    told = volume.open_volume(computer.node)
-    assert (told["kind"], "Permission denied" in told["why"]) == ("open", True)
+    volume_status = volume.open_volume(computer.node)
+    assert (volume_status["kind"], "Permission denied" in volume_status["why"]) == ("open", True)
 
 
 def test_it_waits_for_its_certificate_and_for_the_platform_as_long_as_it_takes(computer: Computer) -> None:
@@ -218,9 +223,9 @@ def test_another_key_opens_nothing(computer: Computer) -> None:
     computer.system.meanwhile = give_up
     with pytest.raises(KilledError):
         volume.open_volume(computer.node)
-    told = status(computer.node)["volume"]
-    assert told["kind"] == "closed"
-    assert "does not open the data volume" in told["why"]
+    volume_status = status(computer.node)["volume"]
+    assert volume_status["kind"] == "closed"
+    assert "does not open the data volume" in volume_status["why"]
 
 
 @pytest.mark.parametrize("answer", [b"", b"short", b"k" * 31])

@@ -103,8 +103,8 @@ def claim(machine: Machine, given: Payload) -> Outcome:
 
 def test_a_machine_is_warmed_up_and_stays_nobodys(machine: Machine, agent: Agent) -> None:
     warm_up(machine, model_base_url=URL, wait_s=1, lease=LEASE)
-    said = status(machine)
-    assert (said["identity"], said["warm"], said["restart_needed"]) == (None, True, False)
+    report = status(machine)
+    assert (report["identity"], report["warm"], report["restart_needed"]) == (None, True, False)
     assert (agent.running, len(agent.turns), agent.sessions) == (True, 1, set())
     assert machine.layout.warm.stat().st_mode & 0o777 == 0o600
 

@@ -37,12 +37,12 @@ class Counting:
 
     def run(self) -> dict[str, float]:
         """The series that are not 0."""
-        found = {}
+        turns = {}
         for sample in agent_log.read(self.machine.node, self.kept):
             name = ",".join((sample.name.removeprefix("hermes_").removesuffix("_total"), *sample.labels.values()))
-            found[name] = sample.value
-        assert len(found) == 10
-        return {name: value for name, value in found.items() if value}
+            turns[name] = sample.value
+        assert len(turns) == 10
+        return {name: value for name, value in turns.items() if value}
 
 
 def write(machine: NodeHome, *lines: str, log: str = "agent.log", at: str = _AT) -> None:
@@ -121,8 +121,8 @@ def test_turns_and_tokens(counting: Counting) -> None:
 
 
 def test_a_message_that_looks_like_a_line_of_the_log_counts_only_where_it_is_one(counting: Counting) -> None:
-    said = f"INFO gateway.run: inbound message: {_ENDED.format('text_response(finish_reason=stop)')}"
-    write(counting.machine, said, "INFO x: API call failed after 3 retries", "INFO x: y API call #1: model=m")
+    output = f"INFO gateway.run: inbound message: {_ENDED.format('text_response(finish_reason=stop)')}"
+    write(counting.machine, output, "INFO x: API call failed after 3 retries", "INFO x: y API call #1: model=m")
     assert counting.run() == {}
 
 

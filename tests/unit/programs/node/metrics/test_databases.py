@@ -25,10 +25,10 @@ def machine(tmp_path: Path) -> NodeHome:
 
 
 def shown(machine: NodeHome) -> dict[str, float]:
-    found = {}
+    values = {}
     for sample in databases.read(machine.node, {}):
-        found[f"{sample.name.removeprefix('hermes_database_')},{sample.labels['database']}"] = sample.value
-    return found
+        values[f"{sample.name.removeprefix('hermes_database_')},{sample.labels['database']}"] = sample.value
+    return values
 
 
 def damage(path: Path) -> None:
@@ -51,10 +51,10 @@ def test_a_check_says_which_are_good(machine: NodeHome) -> None:
     damage(machine.home / "kanban.db")
     (machine.home / "projects.db").write_bytes(b"no database" * 1000)
     assert databases.check(machine.node) == {"intact": {"kanban.db": False, "projects.db": False, "state.db": True}}
-    seen = shown(machine)
-    assert (seen["integrity,state"], seen["integrity,kanban"], seen["integrity,projects"]) == (1, 0, 0)
-    assert seen["bytes,state"] >= 4096
-    assert seen["bytes,projects"] == 11_000
+    metrics = shown(machine)
+    assert (metrics["integrity,state"], metrics["integrity,kanban"], metrics["integrity,projects"]) == (1, 0, 0)
+    assert metrics["bytes,state"] >= 4096
+    assert metrics["bytes,projects"] == 11_000
 
 
 def test_sizes_count_the_log_and_need_no_check(machine: NodeHome) -> None:

@@ -48,17 +48,30 @@ def metrics(machine: NodeHome, *, failing: set[str] = frozenset()) -> dict[str, 
 
 
 def test_an_agent_that_is_well(machine: NodeHome) -> None:
-    seen = metrics(machine)
-    assert seen["hermes_personalised"] == 1
-    assert seen["hermes_fenced"] == seen["hermes_break_glass_open"] == seen["hermes_release_change_pending"] == 0
-    assert seen["hermes_agent_up"] == seen["hermes_gateway_up"] == seen['hermes_agent_health{status="ok"}'] == 1
-    assert seen['hermes_agent_health{status="silent"}'] == 0
+    series_values = metrics(machine)
+    assert series_values["hermes_personalised"] == 1
     assert (
-        seen["hermes_queue_age_seconds"] == seen["hermes_runs_in_flight"] == seen["hermes_gateway_restarts_total"] == 0
+        series_values["hermes_fenced"]
+        == series_values["hermes_break_glass_open"]
+        == series_values["hermes_release_change_pending"]
+        == 0
     )
-    assert seen["hermes_metrics_timestamp_seconds"] == machine.system.now()
-    assert seen['hermes_data_bytes{state="size"}'] >= seen['hermes_data_bytes{state="used"}'] > 0
-    assert seen["hermes_metrics_errors_total"] == 0
+    assert (
+        series_values["hermes_agent_up"]
+        == series_values["hermes_gateway_up"]
+        == series_values['hermes_agent_health{status="ok"}']
+        == 1
+    )
+    assert series_values['hermes_agent_health{status="silent"}'] == 0
+    assert (
+        series_values["hermes_queue_age_seconds"]
+        == series_values["hermes_runs_in_flight"]
+        == series_values["hermes_gateway_restarts_total"]
+        == 0
+    )
+    assert series_values["hermes_metrics_timestamp_seconds"] == machine.system.now()
+    assert series_values['hermes_data_bytes{state="size"}'] >= series_values['hermes_data_bytes{state="used"}'] > 0
+    assert series_values["hermes_metrics_errors_total"] == 0
 
 
 def test_what_is_not_known_is_left_out(machine: NodeHome) -> None:
@@ -76,9 +89,11 @@ def test_what_is_not_known_is_left_out(machine: NodeHome) -> None:
 
 
 def test_a_machine_without_a_user_has_no_agent(unassigned: NodeHome) -> None:
-    seen = metrics(unassigned)
-    assert seen["hermes_personalised"] == seen["hermes_gateway_up"] == 0
-    assert not [series for series in seen if series.startswith(("hermes_agent", "hermes_queue", "hermes_router"))]
+    series_values = metrics(unassigned)
+    assert series_values["hermes_personalised"] == series_values["hermes_gateway_up"] == 0
+    assert not [
+        series for series in series_values if series.startswith(("hermes_agent", "hermes_queue", "hermes_router"))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -95,20 +110,25 @@ def test_what_the_gateway_answers(
     machine: NodeHome, monkeypatch: pytest.MonkeyPatch, answer: Answer, health: str
 ) -> None:
     monkeypatch.setattr(machine.system, "ask", lambda *_, **__: answer)
-    seen = metrics(machine)
-    said = {series: value for series, value in seen.items() if series.startswith("hermes_agent_health")}
-    assert [series for series, value in said.items() if value] == [f'hermes_agent_health{{status="{health}"}}']
-    assert len(said) == 5
-    assert seen["hermes_agent_up"] == (health == "degraded")
-    assert ("hermes_runs_in_flight" in seen) == (health == "degraded")
-    assert "hermes_queue_age_seconds" not in seen
+    figures = metrics(machine)
+    series_values = {series: value for series, value in figures.items() if series.startswith("hermes_agent_health")}
+    assert [series for series, value in series_values.items() if value] == [f'hermes_agent_health{{status="{health}"}}']
+    assert len(series_values) == 5
+    assert figures["hermes_agent_up"] == (health == "degraded")
+    assert ("hermes_runs_in_flight" in figures) == (health == "degraded")
+    assert "hermes_queue_age_seconds" not in figures
 
 
 def test_fence_change_of_release_and_break_glass(machine: NodeHome) -> None:
     for path in (machine.layout.fence, machine.layout.activation, machine.layout.break_glass):
         path.write_text("{}")
-    seen = metrics(machine)
-    assert seen["hermes_fenced"] == seen["hermes_release_change_pending"] == seen["hermes_break_glass_open"] == 1
+    series_values = metrics(machine)
+    assert (
+        series_values["hermes_fenced"]
+        == series_values["hermes_release_change_pending"]
+        == series_values["hermes_break_glass_open"]
+        == 1
+    )
 
 
 def test_programs(machine: NodeHome) -> None:
@@ -131,8 +151,8 @@ def test_messengers_that_are_watched(machine: NodeHome, monkeypatch: pytest.Monk
     monkeypatch.setattr(
         machine.system, "ask", lambda *_, **__: Answer(200, {"status": "ok", "platforms": platforms, "jobs": []})
     )
-    seen = {series: value for series, value in metrics(machine).items() if "messenger" in series}
-    assert seen == {
+    series_values = {series: value for series, value in metrics(machine).items() if "messenger" in series}
+    assert series_values == {
         'hermes_messenger_connected{messenger="telegram"}': 1,
         'hermes_messenger_connected{messenger="slack"}': 0,
         'hermes_messenger_connected{messenger="discord"}': 0,
@@ -149,9 +169,9 @@ def test_the_cap_of_the_gateways_memory(machine: NodeHome, monkeypatch: pytest.M
     for most, shown in (("2147483648", 2 << 30), ("infinity", None), ("", None)):
         unit = f"ActiveState=active\nMemoryMax={most}\nMemoryCurrent=1024\n"
         monkeypatch.setattr(machine.system, "systemctl", lambda *_, unit=unit, **__: unit)
-        seen = metrics(machine)
-        assert seen.get("hermes_gateway_memory_max_bytes") == shown
-        assert seen["hermes_gateway_memory_bytes"] == 1024
+        series_values = metrics(machine)
+        assert series_values.get("hermes_gateway_memory_max_bytes") == shown
+        assert series_values["hermes_gateway_memory_bytes"] == 1024
 
 
 def test_the_turn_of_a_probe_counts_for_a_while_and_for_its_gateway(
@@ -223,9 +243,9 @@ def test_a_clock_is_off_by_as_much_as_for_the_alert() -> None:
 )
 def test_a_damaged_clock_file_costs_the_clock_alone(machine: NodeHome, text: str) -> None:
     machine.layout.clock.write_text(text)
-    seen = metrics(machine, failing={"clock"})
-    assert "hermes_clock_offset_seconds" not in seen
-    assert seen["hermes_agent_up"] == seen["hermes_metrics_errors_total"] == 1
+    series_values = metrics(machine, failing={"clock"})
+    assert "hermes_clock_offset_seconds" not in series_values
+    assert series_values["hermes_agent_up"] == series_values["hermes_metrics_errors_total"] == 1
 
 
 def test_the_last_backup_is_this_instances(machine: NodeHome) -> None:
@@ -236,6 +256,6 @@ def test_the_last_backup_is_this_instances(machine: NodeHome) -> None:
 
 def test_a_payload_that_is_damaged_costs_what_needs_it(machine: NodeHome) -> None:
     machine.layout.payload.write_text("{")
-    seen = metrics(machine, failing={"agent", "queue", "router_token"})
-    assert seen["hermes_gateway_up"] == seen["hermes_personalised"] == 1
-    assert "hermes_agent_up" not in seen
+    series_values = metrics(machine, failing={"agent", "queue", "router_token"})
+    assert series_values["hermes_gateway_up"] == series_values["hermes_personalised"] == 1
+    assert "hermes_agent_up" not in series_values

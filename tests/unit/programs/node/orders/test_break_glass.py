@@ -44,8 +44,8 @@ def test_an_order_opens_sshd_for_one_key_and_one_network_until_it_expires(polled
     unit = layout.break_glass_unit.read_text()
     assert "\nRuntimeMaxSec=1800\n" in unit
     assert "\nKillMode=control-group\n" in unit
-    said = json.loads(layout.break_glass.read_text())
-    assert (said["open"], said["order"], said["expires"], said["by"]) == (
+    document = json.loads(layout.break_glass.read_text())
+    assert (document["open"], document["order"], document["expires"], document["by"]) == (
         True,
         order.id,
         order.expires,
@@ -68,14 +68,14 @@ def test_the_platform_hears_at_once_and_knows_the_host_key(polled: PolledMachine
 def test_the_same_order_leaves_it_open_and_is_not_prolonged(polled: PolledMachine) -> None:
     signed = polled.signed(polled.order())
     polled.hand(signed)
-    until, told = dict(polled.ssh.until), len(polled.systemd.told)
+    until, count = dict(polled.ssh.until), len(polled.systemd.told)
     polled.systemd.sleep(60)
     longer = polled.signed(polled.order(expires=int(polled.systemd.now()) + 4000))
     for again in (signed, longer):  # of the same id
         became = polled.hand(again)
         assert became is not None
         assert became["state"] == "open"
-    assert (polled.ssh.until, len(polled.systemd.told)) == (until, told)
+    assert (polled.ssh.until, len(polled.systemd.told)) == (until, count)
     polled.ssh.until.clear()  # the rules were loaded anew
     polled.hand(signed)
     assert polled.ssh.until == until
@@ -160,12 +160,12 @@ def test_another_order_replaces_the_one_before(polled: PolledMachine) -> None:
 def test_an_sshd_that_does_not_start_is_told_and_nothing_stays_open(
     polled: PolledMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = polled.systemd.systemctl
+    systemctl = polled.systemd.systemctl
 
     def failing(*words: str, check: bool = True) -> str:
         if words[0] == "start":
             raise NotReadyError("systemctl start: Job failed")
-        return told(*words, check=check)
+        return systemctl(*words, check=check)
 
     monkeypatch.setattr(polled.systemd, "systemctl", failing)
     refused = polled.hand(polled.signed(polled.order()))

@@ -28,8 +28,8 @@ def environment_of(polled: PolledMachine) -> str | None:
 
 
 def test_collectors_are_restarted_only_when_the_address_changes(polled: PolledMachine) -> None:
-    told = {"asked": True, "ingest": URL, "ingest_changed": True, "break_glass": None}
-    assert polled.ask(ingest=URL) == told
+    document = {"asked": True, "ingest": URL, "ingest_changed": True, "break_glass": None}
+    assert polled.ask(ingest=URL) == document
     assert environment_of(polled) == f"HERMES_INGEST_URL={URL}\n"
     assert polled.layout.ingest.stat().st_mode & 0o777 == 0o644
     assert polled.ask(ingest=URL)["ingest_changed"] is False

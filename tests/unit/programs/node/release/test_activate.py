@@ -70,10 +70,10 @@ def activate_release(machine: Machine, *, confirm_s: float = 60.0) -> tuple[dict
 
 
 def test_a_release_is_tried_then_runs_and_waits_to_be_confirmed(home: ReleaseHome) -> None:
-    told: list[str] = []
-    answer, code = activate.activate(home.node, NEW, Options(), lease=None, progress=told.append)
+    reports: list[str] = []
+    answer, code = activate.activate(home.node, NEW, Options(), lease=None, progress=reports.append)
     assert (code, answer["release"], answer["from"], answer["state"]) == (0, NEW, OLD, "unconfirmed")
-    assert told == ["installing", "trying", "draining", "switching", "starting"]
+    assert reports == ["installing", "trying", "draining", "switching", "starting"]
     assert [check["name"] for check in answer["checks"]] == ["health", "state", "tools", "turn"]
     assert home.system.watched
     assert home.seen() == {
@@ -116,9 +116,9 @@ def test_confirmed_it_stays_and_nothing_is_left_over(home: ReleaseHome) -> None:
 def test_nobody_confirms_it_and_the_machine_goes_back_by_itself(home: ReleaseHome) -> None:
     before = home.seen()
     activate_release(home.node)
-    told = rollback.settle(home.node)
-    assert (told["state"], told["release"], told["healthy"]) == ("went back", OLD, True)
-    assert "nobody confirmed" in told["why"]
+    report = rollback.settle(home.node)
+    assert (report["state"], report["release"], report["healthy"]) == ("went back", OLD, True)
+    assert "nobody confirmed" in report["why"]
     assert outcome(home) == "confirm_timed_out", "that says nothing of the release"
     assert home.seen() == before
     assert home.system.ran[-1] == OLD
@@ -289,8 +289,8 @@ def test_a_state_that_the_older_cannot_read_is_put_back_as_it_was_at_the_stop(ho
     answer, _ = activate_release(home.node)
     assert answer["rollback_method"] == "copy"
     home.state.text.write_text("old, and strange")
-    told = rollback.settle(home.node)
-    assert (told["migrated"], told["listed"]) == (1, 0)
+    report = rollback.settle(home.node)
+    assert (report["migrated"], report["listed"]) == (1, 0)
     assert home.state.text.read_text() == "old"
     kept = home.state.text.parent.glob("newer-*")
     assert [path.read_text() for path in kept] == ["old, and strange"]
@@ -299,10 +299,10 @@ def test_a_state_that_the_older_cannot_read_is_put_back_as_it_was_at_the_stop(ho
 @pytest.mark.parametrize("config", ["_config_version: 20\nmodel: mine\n", "model: mine\n"])
 def test_a_users_configuration_in_an_older_form_is_moved_tried_first_and_kept(home: ReleaseHome, config: str) -> None:
     (home.home.home / "config.yaml").write_text(config)
-    told: list[str] = []
-    activate.activate(home.node, NEW, Options(), lease=None, progress=told.append)
+    reports: list[str] = []
+    activate.activate(home.node, NEW, Options(), lease=None, progress=reports.append)
     assert home.slots.trials[0].migrates
-    assert told[3:] == ["switching", "migrating", "starting"]
+    assert reports[3:] == ["switching", "migrating", "starting"]
     assert (home.home.home / "config.yaml").read_text() == "_config_version: 33\n"
     assert [path.name.endswith(NEW) for path in home.state.text.parent.glob("kept-*")] == [True]
     kept = home.home.home / ".hermes-node/configs"
@@ -318,10 +318,10 @@ def test_one_in_this_form_or_a_newer_one_that_alone_is_there_is_left_alone(
     path.unlink()
     if config is not None:
         path.write_text(config)
-    told: list[str] = []
-    answer, _ = activate.activate(home.node, NEW, Options(), lease=None, progress=told.append)
+    reports: list[str] = []
+    answer, _ = activate.activate(home.node, NEW, Options(), lease=None, progress=reports.append)
     assert not home.slots.trials[0].migrates
-    assert "migrating" not in told
+    assert "migrating" not in reports
     assert answer["rollback_method"] == ("copy" if config and "40" in config else "in_place")
     assert (path.read_text() if path.exists() else None) == config
 
@@ -634,15 +634,15 @@ def test_hermes_node_dies_at_any_effect_and_the_machine_ends_on_one_release_whol
             if at % 2 == 0:
                 home.boot()
         rollback.settle(home.node)
-        seen = home.seen()
-        release = seen["current"]
+        home_state = home.seen()
+        release = home_state["current"]
         ends.add(release)
         of = "0.20.0" if release == NEW else "0.19.0"
-        assert seen["config"] == {"of": of}, at
-        assert seen["unit"] == f"[Service]\n# of {release}\n", at
-        assert seen["runs"] == release, at
-        assert [name for name in ("closed", "activation", "held", "drains") if seen[name]] == [], at
-        assert seen["said"] == "old", at
+        assert home_state["config"] == {"of": of}, at
+        assert home_state["unit"] == f"[Service]\n# of {release}\n", at
+        assert home_state["runs"] == release, at
+        assert [name for name in ("closed", "activation", "held", "drains") if home_state[name]] == [], at
+        assert home_state["said"] == "old", at
         # and the same may be asked for once more
         act(home, home.node)
     assert ends <= ({OLD} if act is _left else {OLD, NEW})
@@ -662,15 +662,15 @@ def test_hermes_node_dies_while_it_switches_and_nobody_meets_a_mixture_of_two_re
         if held is not None and held.phase is records.Phase.SWITCHING:
             shut.append(home.gate.closed)
         home.boot()
-        seen = home.seen()
-        down.append(seen["runs"] is None)
-        if seen["runs"] == NEW:
+        home_state = home.seen()
+        down.append(home_state["runs"] is None)
+        if home_state["runs"] == NEW:
             form = (home.home.home / "config.yaml").read_text()
-            whole = (seen["config"], seen["unit"], form)
+            whole = (home_state["config"], home_state["unit"], form)
             assert whole == ({"of": "0.20.0"}, f"[Service]\n# of {NEW}\n", "_config_version: 33\n"), at
-        elif seen["runs"] == OLD:
+        elif home_state["runs"] == OLD:
             whole = ({"of": "0.19.0"}, f"[Service]\n# of {OLD}\n", "old")
-            assert (seen["config"], seen["unit"], seen["said"]) == whole, at
+            assert (home_state["config"], home_state["unit"], home_state["said"]) == whole, at
     assert all(shut)
     assert len(shut) > 5
     assert sum(down) > 5

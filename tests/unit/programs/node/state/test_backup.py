@@ -58,12 +58,12 @@ def _wreck(machine: NodeHome) -> None:
 
 def test_what_was_backed_up_comes_back_and_what_was_there_is_kept(machine: NodeHome) -> None:
     before = backup.state(machine.node)["state"]
-    made = backup.backup(machine.node, machine.upload(), lease=None)
-    assert made["state"] == before
-    assert len(made["snapshot"]) == 64
+    report = backup.backup(machine.node, machine.upload(), lease=None)
+    assert report["state"] == before
+    assert len(report["snapshot"]) == 64
     _wreck(machine)
     assert backup.state(machine.node)["state"] != before
-    came = backup.restore(machine.node, machine.upload(snapshot=made["snapshot"]), lease=None)
+    came = backup.restore(machine.node, machine.upload(snapshot=report["snapshot"]), lease=None)
     assert came["state"] == before == backup.state(machine.node)["state"]
     assert not (machine.home / "since.txt").exists()
     assert (machine.home / ".hermes-node/former/since.txt").read_text() == "made since"
@@ -72,11 +72,11 @@ def test_what_was_backed_up_comes_back_and_what_was_there_is_kept(machine: NodeH
 
 def test_a_fenced_machine_says_which_copy_it_holds_until_its_gateway_may_run(machine: NodeHome) -> None:
     personalise(machine.node, machine.personalised(), wait_s=0)
-    made = backup.backup(machine.node, machine.upload(), lease=None)
+    report = backup.backup(machine.node, machine.upload(), lease=None)
     assert backup.state(machine.node)["restored"] == ""
     fencing.fence(machine.node, lease=None)
-    backup.restore(machine.node, machine.upload(snapshot=made["snapshot"]), lease=None)
-    assert backup.state(machine.node)["restored"] == made["snapshot"]
+    backup.restore(machine.node, machine.upload(snapshot=report["snapshot"]), lease=None)
+    assert backup.state(machine.node)["restored"] == report["snapshot"]
     assert fencing.is_fenced(machine.node)
     fencing.unfence(machine.node, lease=None)
     assert backup.state(machine.node)["restored"] == ""
@@ -120,8 +120,8 @@ def test_files_that_are_only_written_again_add_next_to_nothing(machine: NodeHome
 
 def test_a_restored_state_adds_next_to_nothing(machine: NodeHome) -> None:
     (machine.home / "large").write_bytes(os.urandom(4 << 20))
-    made = backup.backup(machine.node, machine.upload(), lease=None)
-    backup.restore(machine.node, machine.upload(snapshot=made["snapshot"]), lease=None)
+    report = backup.backup(machine.node, machine.upload(), lease=None)
+    backup.restore(machine.node, machine.upload(snapshot=report["snapshot"]), lease=None)
     assert backup.backup(machine.node, machine.upload(), lease=None)["added"] < 4096
 
 

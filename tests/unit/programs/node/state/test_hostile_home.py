@@ -123,10 +123,10 @@ def test_a_file_that_shrinks_while_it_is_read_spoils_no_copy(
     (home / name).write_bytes(b"x" * 5000)
     real = tar_stream._add
 
-    def cuts(made: tarfile.TarFile, item: contents.Item, *rest: object) -> bool:
+    def cuts(tar_file: tarfile.TarFile, item: contents.Item, *rest: object) -> bool:
         if os.fsdecode(item.name) == name:
             os.truncate(home / name, 10)
-        return real(made, item, *rest)  # type: ignore[arg-type]
+        return real(tar_file, item, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(tar_stream, "_add", cuts)
     packed, data = _packed(home)
@@ -286,18 +286,18 @@ def _ended(entry: tarfile.TarInfo) -> io.BytesIO:
     """A whole archive of one entry, which amounts to no state."""
     data, times = io.BytesIO(), tar_stream.Times()
     times.add(0)
-    with tarfile.open(fileobj=data, mode="w") as made:
-        made.addfile(entry)
-        tar_stream.write_trailer(made, Digest().result(), 1, times)
+    with tarfile.open(fileobj=data, mode="w") as tar_file:
+        tar_file.addfile(entry)
+        tar_stream.write_trailer(tar_file, Digest().result(), 1, times)
     data.seek(0)
     return data
 
 
 def test_an_archive_that_goes_on_after_its_end_is_refused(tmp_path: Path) -> None:
     data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w") as made:
-        tar_stream.write_trailer(made, Digest().result(), 0, tar_stream.Times())
-        made.addfile(tarfile.TarInfo("a"))
+    with tarfile.open(fileobj=data, mode="w") as tar_file:
+        tar_stream.write_trailer(tar_file, Digest().result(), 0, tar_stream.Times())
+        tar_file.addfile(tarfile.TarInfo("a"))
     data.seek(0)
     with pytest.raises(RefusedError, match="has data after its end"):
         unpack(data, tmp_path / "ours/new")
@@ -306,9 +306,9 @@ def test_an_archive_that_goes_on_after_its_end_is_refused(tmp_path: Path) -> Non
 def test_an_archive_that_lacks_a_file_is_refused(tmp_path: Path) -> None:
     data, times = io.BytesIO(), tar_stream.Times()
     times.add(0)
-    with tarfile.open(fileobj=data, mode="w") as made:
-        made.addfile(tarfile.TarInfo("a"))
-        tar_stream.write_trailer(made, Digest().result(), 2, times)
+    with tarfile.open(fileobj=data, mode="w") as tar_file:
+        tar_file.addfile(tarfile.TarInfo("a"))
+        tar_stream.write_trailer(tar_file, Digest().result(), 2, times)
     data.seek(0)
     with pytest.raises(RefusedError, match="differs from the original"):
         unpack(data, tmp_path / "ours/new")
@@ -369,14 +369,14 @@ def test_the_same_content_is_the_same_bytes_up_to_the_ending(home: Path, tmp_pat
     assert again.startswith(head)
 
 
-@pytest.mark.parametrize("told", [b"", b"\0" * 7, b"\0" * 16], ids=["none", "cut", "more"])
-def test_an_archive_that_tells_other_times_than_its_files_is_refused(tmp_path: Path, told: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b"\0" * 7, b"\0" * 16], ids=["none", "cut", "more"])
+def test_an_archive_that_tells_other_times_than_its_files_is_refused(tmp_path: Path, content: bytes) -> None:
     data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w") as made:
-        made.addfile(tarfile.TarInfo("a"))
+    with tarfile.open(fileobj=data, mode="w") as tar_file:
+        tar_file.addfile(tarfile.TarInfo("a"))
         times = tarfile.TarInfo(tar_stream.TIMES)
-        times.size = len(told)
-        made.addfile(times, io.BytesIO(told))
+        times.size = len(content)
+        tar_file.addfile(times, io.BytesIO(content))
     data.seek(0)
     with pytest.raises(RefusedError, match="lacks the times of its files"):
         unpack(data, tmp_path / "ours/new")

@@ -64,8 +64,8 @@ def migrate(home: Path) -> None:
     (home / "config.yaml").write_text("_config_version: 34\n")
 
 
-def listed(home: Path, told: snapshots.RestoreResult) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (home / told.kept / "not-migrated.jsonl").read_text().splitlines()]
+def listed(home: Path, restore_result: snapshots.RestoreResult) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (home / restore_result.kept / "not-migrated.jsonl").read_text().splitlines()]
 
 
 def test_what_was_said_since_is_carried_over_and_found_by_searching(home: Path) -> None:
@@ -73,13 +73,13 @@ def test_what_was_said_since_is_carried_over_and_found_by_searching(home: Path) 
     migrate(home)
     say(home, "said since")
     write(home, "INSERT INTO sessions (id, source, title) VALUES ('s2', 'telegram', 'Later')")
-    told = snapshots.restore(home, NAME)
+    restore_result = snapshots.restore(home, NAME)
     assert rows(home, "SELECT content FROM messages ORDER BY id") == [("of before",), ("said since",)]
     assert rows(home, "SELECT id FROM sessions ORDER BY id") == [("s1",), ("s2",)]
     assert rows(home, "SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'since'") == [(2,)]
     assert rows(home, "SELECT version FROM schema_version") == [(22,)]
     assert rows(home, "PRAGMA integrity_check") == [("ok",)]
-    assert told.migrated == 2
+    assert restore_result.migrated == 2
     assert (home / "config.yaml").read_text() == "_config_version: 33\n"
 
 
@@ -91,12 +91,12 @@ def test_what_has_no_place_is_listed_and_the_newer_state_stays(home: Path) -> No
         "INSERT INTO dreams VALUES (1, 'of sheep')",
         "INSERT INTO messages (session_id, role, content, mood) VALUES ('s1', 'user', 'since', 'glad')",
     )
-    told = snapshots.restore(home, NAME)
-    found = listed(home, told)
-    assert told.listed == len(found)
-    assert {"database": "state.db", "table": "dreams", "row": {"id": 1, "text": "of sheep"}} in found
-    assert [line["row"]["mood"] for line in found if line["row"].get("content") == "since"] == ["glad"]  # type: ignore[index,attr-defined]  # as read
-    newer = home / told.kept / "state.db"
+    restore_result = snapshots.restore(home, NAME)
+    documents = listed(home, restore_result)
+    assert restore_result.listed == len(documents)
+    assert {"database": "state.db", "table": "dreams", "row": {"id": 1, "text": "of sheep"}} in documents
+    assert [line["row"]["mood"] for line in documents if line["row"].get("content") == "since"] == ["glad"]  # type: ignore[index,attr-defined]  # as read
+    newer = home / restore_result.kept / "state.db"
     with closing(sqlite3.connect(newer)) as held:
         assert held.execute("SELECT text FROM dreams").fetchall() == [("of sheep",)]
 
@@ -114,9 +114,9 @@ def test_a_row_that_the_older_database_has_no_room_for_takes_no_other_ones_place
     write(home, "CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT UNIQUE)", "INSERT INTO names VALUES (1, 'a')")
     snapshots.keep(home, NAME)
     write(home, "UPDATE names SET name = 'b'", "INSERT INTO names VALUES (2, 'a')")
-    told = snapshots.restore(home, NAME)
+    restore_result = snapshots.restore(home, NAME)
     assert rows(home, "SELECT id, name FROM names") == [(1, "b")]
-    assert [row["row"] for row in listed(home, told)] == [{"id": 2, "name": "a"}]
+    assert [row["row"] for row in listed(home, restore_result)] == [{"id": 2, "name": "a"}]
 
 
 def test_what_it_would_come_to_can_be_told_before_and_changes_nothing(home: Path) -> None:
@@ -126,8 +126,8 @@ def test_what_it_would_come_to_can_be_told_before_and_changes_nothing(home: Path
     weighed = snapshots.preview(home, NAME)
     assert (weighed.migrated, weighed.listed, weighed.kept) == (2, 0, f".hermes-node/kept/{NAME}")
     assert snapshots.preview(home, NAME) == weighed
-    told = snapshots.restore(home, NAME)
-    assert (told.migrated, told.listed) == (2, 0)
+    restore_result = snapshots.restore(home, NAME)
+    assert (restore_result.migrated, restore_result.listed) == (2, 0)
     assert rows(home, "SELECT title FROM sessions") == [("Kin",)]
     assert snapshots.preview(home, NAME) == snapshots.RestoreResult()
 
@@ -135,9 +135,9 @@ def test_what_it_would_come_to_can_be_told_before_and_changes_nothing(home: Path
 def test_a_database_that_the_older_release_never_had_is_out_of_its_way(home: Path) -> None:
     snapshots.keep(home, NAME)
     shutil.copyfile(home / "state.db", home / "memory_store.db")
-    told = snapshots.restore(home, NAME)
+    restore_result = snapshots.restore(home, NAME)
     assert not (home / "memory_store.db").exists()
-    assert (home / told.kept / "memory_store.db").exists()
+    assert (home / restore_result.kept / "memory_store.db").exists()
 
 
 def test_a_damaged_newer_database_costs_only_what_was_written_since(home: Path) -> None:
@@ -145,8 +145,8 @@ def test_a_damaged_newer_database_costs_only_what_was_written_since(home: Path) 
     (home / "state.db").write_bytes(b"SQLite format 3\0" + bytes(5000))
     for ending in ("-wal", "-shm"):
         (home / f"state.db{ending}").unlink(missing_ok=True)
-    told = snapshots.restore(home, NAME)
-    assert (told.migrated, told.listed) == (0, 1)
+    restore_result = snapshots.restore(home, NAME)
+    assert (restore_result.migrated, restore_result.listed) == (0, 1)
     assert rows(home, "SELECT content FROM messages") == [("of before",)]
 
 
@@ -179,13 +179,13 @@ def test_killed_anywhere_it_goes_on_and_nothing_is_lost_or_there_twice(
 
 def test_what_was_kept_outlives_a_restore_and_ends_after_its_time(home: Path) -> None:
     snapshots.keep(home, NAME)
-    told = snapshots.restore(home, NAME)
+    restore_result = snapshots.restore(home, NAME)
     forget(home)
-    assert (home / told.kept).exists()
+    assert (home / restore_result.kept).exists()
     assert snapshots.prune(home, 3600) == 0
-    os.utime(home / told.kept, (time.time() - 7200,) * 2)
+    os.utime(home / restore_result.kept, (time.time() - 7200,) * 2)
     assert snapshots.prune(home, 3600) == 1
-    assert not (home / told.kept).exists()
+    assert not (home / restore_result.kept).exists()
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "../x", "9" * 120])
@@ -197,17 +197,17 @@ def test_a_name_leads_nowhere_else(home: Path, name: str) -> None:
 def test_a_copy_to_try_on_has_databases_and_configuration_and_nothing_that_acts(home: Path) -> None:
     (home / ".env").write_text("TELEGRAM_BOT_TOKEN=1")
     snapshots.make_trial_copy(home, 33)
-    made = snapshots.trial_folder(home)
-    found = {str(path.relative_to(made)) for path in made.rglob("*") if path.is_file()}
-    assert found == {"state.db", "config.yaml", ".no-bundled-skills"}
+    trial_folder = snapshots.trial_folder(home)
+    paths = {str(path.relative_to(trial_folder)) for path in trial_folder.rglob("*") if path.is_file()}
+    assert paths == {"state.db", "config.yaml", ".no-bundled-skills"}
     before = snapshots.trial_schemas(home)
-    write(made, "INSERT INTO messages (session_id, role, content) VALUES ('s1', 'user', 'tried')")
+    write(trial_folder, "INSERT INTO messages (session_id, role, content) VALUES ('s1', 'user', 'tried')")
     assert snapshots.trial_schemas(home) == before
-    migrate(made)
+    migrate(trial_folder)
     assert snapshots.trial_schemas(home).keys() == before.keys()
     assert all(digest != before[name] for name, digest in snapshots.trial_schemas(home).items())
     snapshots.remove_trial_copy(home)
-    assert not made.exists()
+    assert not trial_folder.exists()
     assert rows(home, "SELECT content FROM messages") == [("of before",)]
 
 

@@ -86,14 +86,14 @@ def test_content_and_name_are_on_the_disk_before_a_write_returns(
 def test_where_a_link_points_is_on_the_disk_before_this_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[Path, Path]] = []
+    moves: list[tuple[Path, Path]] = []
     link = tmp_path / "current"
     link.symlink_to("releases/old")
     monkeypatch.setattr(
-        os, "fsync", lambda descriptor: seen.append((Path(f"/proc/self/fd/{descriptor}").readlink(), link.readlink()))
+        os, "fsync", lambda descriptor: moves.append((Path(f"/proc/self/fd/{descriptor}").readlink(), link.readlink()))
     )
     files.point(link, "releases/new")
-    assert seen == [(tmp_path, Path("releases/new"))]
+    assert moves == [(tmp_path, Path("releases/new"))]
 
 
 def test_a_taken_file_is_gone(tmp_path: Path) -> None:

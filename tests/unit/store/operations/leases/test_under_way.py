@@ -25,7 +25,7 @@ SUSPEND = replace(BACKUP, id=OperationId("o2"), kind=OperationKind.SUSPEND)
 
 def words(holders: dict[str, str], subject: str = SUBJECT) -> str:
     """The refusal, where each unfinished operation had a step of that holder; empty for one without a step."""
-    rows = [replace(one, subject=subject) for one in (BACKUP, SUSPEND) if one.id in holders]
+    rows = [replace(operation, subject=subject) for operation in (BACKUP, SUSPEND) if operation.id in holders]
 
     def steps(operation_id: str) -> list[OperationStep]:
         return [OperationStep(AT, "s", holders[operation_id], "")] if holders[operation_id] else []
@@ -60,16 +60,16 @@ def test_repeating_helps_where_another_process_works_on_it() -> None:
 async def test_a_followed_operation_tells_once_who_has_it_and_then_each_of_its_steps() -> None:
     ends = replace(BACKUP, status=OperationStatus.DONE, outcome="made", step="counting")
     rows = iter([BACKUP, BACKUP, replace(BACKUP, step="counting"), ends])
-    told: list[str] = []
+    reports: list[str] = []
     registry: Any = part(operations=part(get=lambda _id: next(rows)))
 
     class Elsewhere(Operations):
         async def run(self, operation: Operation, **_: object) -> str:
             raise LeaseHeldError(f"{operation.id} is being worked on")
 
-    operations = Elsewhere(registry, {}, told.append)
+    operations = Elsewhere(registry, {}, reports.append)
     assert await operations.resume(BACKUP, wait_s=60) == "made"
-    assert told == ["follows: o1 is being worked on", "backing up", "counting"]
+    assert reports == ["follows: o1 is being worked on", "backing up", "counting"]
     rows = iter([BACKUP])
     with pytest.raises(LeaseHeldError, match="o1 is being worked on"):
         await operations.resume(BACKUP)

@@ -15,12 +15,12 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def chain(length: int, *, epoch: int = 1, after: tuple[AuditEntry, ...] = (), word: str = "a") -> list[AuditEntry]:
-    made = list(after)
-    for number in range(len(made) + 1, len(made) + length + 1):
+    chained = list(after)
+    for number in range(len(chained) + 1, len(chained) + length + 1):
         at = BEGIN + timedelta(seconds=number)
         entry = AuditEntry(number, at, "ada@ops", "moved", f"x/{number}", word, {"n": number}, {}, epoch)
-        made.append(link(entry, made[-1].hash if made else ""))
-    return made
+        chained.append(link(entry, chained[-1].hash if chained else ""))
+    return chained
 
 
 def heads(entries: list[AuditEntry]) -> list[AuditHead]:
@@ -28,10 +28,10 @@ def heads(entries: list[AuditEntry]) -> list[AuditHead]:
 
 
 def relinked(entries: list[AuditEntry]) -> list[AuditEntry]:
-    made: list[AuditEntry] = []
+    chained: list[AuditEntry] = []
     for entry in entries:
-        made.append(link(entry, made[-1].hash if made else ""))
-    return made
+        chained.append(link(entry, chained[-1].hash if chained else ""))
+    return chained
 
 
 def found(entries: list[AuditEntry], anchors: list[AuditHead]) -> list[int]:

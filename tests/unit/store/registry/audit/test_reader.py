@@ -13,20 +13,20 @@ from tests.support.fakes.parts import part
 SOUND = ChainReport(9, AuditHead(2, 9, "h" * 64), 6, 7, 0, ())
 
 
-def reader(report: ChainReport, asked: list[Path] | None = None) -> AuditLogReader:
+def reader(report: ChainReport, paths: list[Path] | None = None) -> AuditLogReader:
     def check(anchor: Anchor) -> ChainReport:
-        if asked is not None:
-            asked.append(anchor.path)
+        if paths is not None:
+            paths.append(anchor.path)
         return report
 
     return AuditLogReader(part(check=check), Anchor(Path("/a")))
 
 
 def test_heads_of_this_or_of_another_computer_are_compared() -> None:
-    asked: list[Path] = []
-    assert reader(SOUND, asked).verify() == (SOUND, Path("/a"))
-    assert reader(SOUND, asked).verify(Path("/other")) == (SOUND, Path("/other"))
-    assert asked == [Path("/a"), Path("/other")]
+    paths: list[Path] = []
+    assert reader(SOUND, paths).verify() == (SOUND, Path("/a"))
+    assert reader(SOUND, paths).verify(Path("/other")) == (SOUND, Path("/other"))
+    assert paths == [Path("/a"), Path("/other")]
 
 
 def test_a_broken_chain_names_its_first_entry_and_counts_the_others() -> None:

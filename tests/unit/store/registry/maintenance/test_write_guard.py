@@ -62,7 +62,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 
 def head_of(registry: Registry, number: int) -> AuditHead:
-    [entry] = [one for one in registry.audit.list() if one.id == number]
+    [entry] = [logged for logged in registry.audit.list() if logged.id == number]
     return AuditHead(entry.epoch, entry.id, entry.hash)
 
 
@@ -202,15 +202,15 @@ def test_a_registry_is_begun_where_there_was_none_alone(file: Path, anchor: Anch
     file.parent.mkdir()
     if is_empty:
         file.touch()
-    said = f"the registry {file} is missing, although there was one"
+    output = f"the registry {file} is missing, although there was one"
     assert lost(file, None, None) == ""
     assert lost(file, anchor, copies) == ""
     copies.folder.mkdir()
     (copies.folder / "registry-20260101T120000.000000Z-daily.db").touch()
-    assert lost(file, None, copies) == said
+    assert lost(file, None, copies) == output
     assert lost(file, anchor, None) == ""
     anchor.append(AuditHead(1, 1, OTHER))
-    assert lost(file, anchor, None) == said
+    assert lost(file, anchor, None) == output
 
 
 def test_a_registry_that_is_there_is_not_lost(registry: Registry, anchor: Anchor) -> None:

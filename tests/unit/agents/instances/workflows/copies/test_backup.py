@@ -22,5 +22,5 @@ async def test_an_agent_that_has_not_lived_is_refused_as_that() -> None:
 async def test_a_machine_that_calls_itself_nobodys_is_a_contradiction() -> None:
     world = SmallWorld.lively()
     world.here().owner = None
-    [said] = await walk(lambda: back_up(world))
-    assert said.startswith("BrokenInvariantError: machine")
+    [output] = await walk(lambda: back_up(world))
+    assert output.startswith("BrokenInvariantError: machine")

@@ -59,7 +59,7 @@ class Restorable(SmallWorld):
 
     async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:  # noqa: ARG002 - the port's
         backup = self.made(instance.id, why) or replace(OLD, id=why, why=why, state=self.here().state)
-        self.kept_backups = [*(one for one in self.kept_backups if one.why != why), backup]
+        self.kept_backups = [*(kept for kept in self.kept_backups if kept.why != why), backup]
         return backup
 
     async def restore(self, _instance: Instance, machine_id: MachineId, backup: Backup) -> State:
@@ -91,7 +91,7 @@ async def test_a_backup_is_put_in_place_while_nothing_writes_and_what_was_there_
     assert steps == ["Fence", "BackUp", "RestoreBackup", "Record", "Release", "Personalise"]
     assert outcome == "ada has the state of backup snapshot of 2026-01-01 00:00 UTC: 7 messages"
     assert world.here().runs
-    assert [one.state for one in world.kept_backups] == [MEMORY, LATER]
+    assert [backup.state for backup in world.kept_backups] == [MEMORY, LATER]
 
 
 async def test_a_digest_that_is_the_same_is_no_reason_to_leave_lost_files_lost() -> None:
@@ -153,7 +153,7 @@ async def test_a_living_agent_is_backed_up_once_and_goes_on() -> None:
         "of ada: 9 messages; 1 bytes were new"
     )
     assert world.here().runs
-    assert [one.why for one in world.kept_backups] == ["daily", "manual 1"]
+    assert [backup.why for backup in world.kept_backups] == ["daily", "manual 1"]
 
 
 @pytest.mark.parametrize("status", [MachineStatus.STOPPED, MachineStatus.ERROR])
@@ -161,8 +161,8 @@ async def test_nothing_is_done_with_a_machine_that_does_not_answer(status: Machi
     world = learned()
     world.here().status = status
     for work in (lambda: restore(world), lambda: back_up(world)):
-        (said,) = await walk(work)
-        assert said.startswith("UnavailableError: machine ")
+        (output,) = await walk(work)
+        assert output.startswith("UnavailableError: machine ")
 
 
 async def test_nothing_is_done_with_anothers_machine_or_an_agent_that_has_ended() -> None:

@@ -169,14 +169,14 @@ async def run(world: World, *, killed_after: int = 0) -> Done | Refused:
     """Run the loop; after so many steps it dies, and another one goes on from what is there."""
     work, death = world.work(), Death.after(killed_after)
     for _ in range(20):
-        seen = await work.observe()
-        step = work.decide(seen)
+        drill_state = await work.observe()
+        step = work.decide(drill_state)
         if isinstance(step, Done | Refused):
             return step
-        assert work.describe(step, seen)
+        assert work.describe(step, drill_state)
         try:
             death.point()
-            await work.do(step, seen)
+            await work.do(step, drill_state)
             death.point()
         except KilledError:
             work, death = world.work(), Death()

@@ -33,7 +33,7 @@ class Photographed(SmallWorld):
     async def await_end(self, image_id: str) -> None:
         assert self.here().fenced, "a gateway started before the vendor had it all"
         end = {"status": ImageStatus.FAILED} if self.fails else {"status": ImageStatus.READY, "provider_image_id": "p"}
-        self.saved = [one.model_copy(update=end) if one.id == image_id else one for one in self.saved]
+        self.saved = [image.model_copy(update=end) if image.id == image_id else image for image in self.saved]
 
     def work(self) -> Snapshot:
         snapshots: Any = self

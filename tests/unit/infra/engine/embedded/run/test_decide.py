@@ -66,4 +66,4 @@ def test_a_provider_that_does_not_know_leaves_it_to_the_engine() -> None:
 def test_differences_are_named_by_path(
     before: dict[str, Property], after: dict[str, Property], paths: dict[str, str]
 ) -> None:
-    assert {path: found["diffKind"] for path, found in compare(before, after).items()} == paths
+    assert {path: difference["diffKind"] for path, difference in compare(before, after).items()} == paths

@@ -29,7 +29,7 @@ def test_a_url_is_read_as_pulumi_reads_it(
 
 
 @each_case(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("s3://", "names no bucket"),
         ("s3:///folder", "names no bucket"),
@@ -39,6 +39,6 @@ def test_a_url_is_read_as_pulumi_reads_it(
         ("https://api.pulumi.com", "cannot be kept in https://"),
     ],
 )
-def test_what_is_not_understood_is_said(url: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_what_is_not_understood_is_said(url: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         open_storage(url)

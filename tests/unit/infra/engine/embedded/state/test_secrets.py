@@ -46,11 +46,11 @@ def test_the_scheme_is_the_recorded_one() -> None:
 
 
 def test_a_state_is_sealed_once() -> None:
-    one = vault()
-    one.seal()
-    salt = one.salt
-    one.seal()
-    assert one.salt == salt
+    passphrase_vault = vault()
+    passphrase_vault.seal()
+    salt = passphrase_vault.salt
+    passphrase_vault.seal()
+    assert passphrase_vault.salt == salt
     with pytest.raises(RefusedError, match="incorrect passphrase"):
         vault("wrong", salt).unlock()
     sealed = vault("wrong", salt)
@@ -59,8 +59,8 @@ def test_a_state_is_sealed_once() -> None:
 
 
 def test_every_encryption_differs() -> None:
-    one = vault()
-    assert one.encrypt("x") != one.encrypt("x")
+    passphrase_vault = vault()
+    assert passphrase_vault.encrypt("x") != passphrase_vault.encrypt("x")
 
 
 def test_a_wrong_passphrase_is_refused() -> None:
@@ -72,11 +72,11 @@ def test_a_wrong_passphrase_is_refused() -> None:
 
 
 def test_a_damaged_secret_is_no_matter_of_passphrases() -> None:
-    one = vault()
-    sealed = one.encrypt("x")
+    passphrase_vault = vault()
+    sealed = passphrase_vault.encrypt("x")
     for damaged in (sealed[:-4] + "AAA=", "v1:onlytwo", "v2" + sealed[2:]):
         with pytest.raises(BrokenInvariantError, match="a secret of the state cannot be decrypted"):
-            one.decrypt(damaged)
+            passphrase_vault.decrypt(damaged)
 
 
 def test_a_damaged_salt_line_is_said() -> None:
@@ -85,16 +85,16 @@ def test_a_damaged_salt_line_is_said() -> None:
 
 
 def test_the_passphrase_is_asked_for_once_and_only_when_needed() -> None:
-    asked: list[int] = []
+    calls: list[int] = []
 
     def passphrase() -> str:
-        asked.append(1)
+        calls.append(1)
         return "right"
 
     keys: dict[str, bytes] = {}
-    one = PassphraseVault(passphrase, salt="", keys=keys, stack="dev")
-    assert one.provider is None
-    assert asked == []
-    one.decrypt(one.encrypt("x"))
-    PassphraseVault(passphrase, salt=one.salt, keys=keys, stack="dev").encrypt("y")
-    assert asked == [1]
+    passphrase_vault = PassphraseVault(passphrase, salt="", keys=keys, stack="dev")
+    assert passphrase_vault.provider is None
+    assert calls == []
+    passphrase_vault.decrypt(passphrase_vault.encrypt("x"))
+    PassphraseVault(passphrase, salt=passphrase_vault.salt, keys=keys, stack="dev").encrypt("y")
+    assert calls == [1]

@@ -12,7 +12,7 @@ def test_a_computer_that_is_already_too_full_has_room_for_none() -> None:
 
 
 def test_the_figures_are_said() -> None:
-    said = str(FreeResources(128, 9, 8000, 700))
-    assert "9 of 128 inotify instances free" in said
-    assert "8000 MiB memory" in said
-    assert "700 MiB disk" in said
+    output = str(FreeResources(128, 9, 8000, 700))
+    assert "9 of 128 inotify instances free" in output
+    assert "8000 MiB memory" in output
+    assert "700 MiB disk" in output

@@ -45,15 +45,20 @@ def put(guest: Guest, path: str, data: bytes, *, uid: int = 0) -> None:
 
 
 def test_before_and_after_it_has_a_user(guest: Guest) -> None:
-    seen = metrics(guest)
-    assert seen["hermes_personalised"] == seen["hermes_gateway_up"] == 0
-    assert "hermes_agent_up" not in seen
+    series_values = metrics(guest)
+    assert series_values["hermes_personalised"] == series_values["hermes_gateway_up"] == 0
+    assert "hermes_agent_up" not in series_values
     payload = Payload(Identity("i-1", "u-1", "light", "c1", 1), Secrets("k" * 64, "t" * 40), "http://10.0.0.1/v1")
     put(guest, _PAYLOAD, payload.to_json())
     node(guest, "personalise", _PAYLOAD, "--wait", "5")
-    seen = metrics(guest)
-    assert seen["hermes_personalised"] == seen["hermes_gateway_up"] == seen["hermes_agent_up"] == 1
-    assert [series for series in seen if series.startswith("hermes_release_info")]
+    series_values = metrics(guest)
+    assert (
+        series_values["hermes_personalised"]
+        == series_values["hermes_gateway_up"]
+        == series_values["hermes_agent_up"]
+        == 1
+    )
+    assert [series for series in series_values if series.startswith("hermes_release_info")]
 
     log = f"{HOME}/logs/errors.log"
     guest.disk.put(f"{HOME}/logs", Entry(stat.S_IFDIR | 0o700, UID, UID, b""))
@@ -67,6 +72,6 @@ def test_before_and_after_it_has_a_user(guest: Guest) -> None:
     assert node(guest, "databases") == {"intact": {}}
 
     put(guest, MOOD, b"crashed")
-    seen = metrics(guest)
-    assert seen["hermes_gateway_up"] == seen["hermes_agent_up"] == 0
+    series_values = metrics(guest)
+    assert series_values["hermes_gateway_up"] == series_values["hermes_agent_up"] == 0
     assert node(guest, "recover")["started"] is False

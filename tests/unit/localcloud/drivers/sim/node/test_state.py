@@ -64,10 +64,10 @@ def test_a_state_moves_from_one_machine_to_another(store: Store) -> None:
     _write(first, f"{HOME}/memories/USER.md", b"Has a sister.", uid=UID)
     before = _node(first, "state")["state"]
     assert (before["memory"]["count"], before["cron"]["count"]) == (1, 1)
-    made = _repository(first, "backup")
+    repository = _repository(first, "backup")
     assert _repository(first, "backup")["added"] == 0
     _node(first, "fence")
-    restored = _repository(second, "restore", snapshot=made["snapshot"])
+    restored = _repository(second, "restore", snapshot=repository["snapshot"])
     assert restored["state"] == before == _node(second, "state")["state"]
     exported = [json.loads(line) for line in second.node(["export"])[1].splitlines()]
     assert exported[-1]["counts"]["memory"] == 1
@@ -76,12 +76,12 @@ def test_a_state_moves_from_one_machine_to_another(store: Store) -> None:
 def test_what_was_made_since_is_gone_after_a_restore(store: Store) -> None:
     guest = _guest(store)
     _personalise(guest)
-    made = _repository(guest, "backup")
+    repository = _repository(guest, "backup")
     _write(guest, f"{HOME}/memories/USER.md", b"since", uid=UID)
     assert "runs" in _repository(guest, "restore", code=3)["error"]
     _node(guest, "fence")
-    _repository(guest, "restore", snapshot=made["snapshot"])
-    assert _node(guest, "state")["state"] == made["state"]
+    _repository(guest, "restore", snapshot=repository["snapshot"])
+    assert _node(guest, "state")["state"] == repository["state"]
 
 
 def test_another_password_and_an_unknown_snapshot_are_refused(store: Store) -> None:

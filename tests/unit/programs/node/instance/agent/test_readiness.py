@@ -38,8 +38,8 @@ class Api(FakeSystem):
 
 def test_an_answer_ends_it_and_its_session_goes() -> None:
     api = Api({"status": "queued"}, {"status": "running"}, {"status": "completed", "output": "pong"})
-    told = readiness.take_turn(api, 1, "k", timeout_s=30)
-    assert told == readiness.AgentTurn(ok=True, seconds=0.2)
+    agent_turn = readiness.take_turn(api, 1, "k", timeout_s=30)
+    assert agent_turn == readiness.AgentTurn(ok=True, seconds=0.2)
     assert api.session.startswith(readiness.SESSION)
     assert api.asked[-1] == ("DELETE", f"/api/sessions/{api.session}")
 
@@ -55,16 +55,16 @@ def test_an_answer_ends_it_and_its_session_goes() -> None:
 )
 def test_what_is_no_answer(end: Mapping[str, str], why: str) -> None:
     api = Api(end)
-    told = readiness.take_turn(api, 1, "k", timeout_s=3)
-    assert (told.ok, told.detail) == (False, why)
+    agent_turn = readiness.take_turn(api, 1, "k", timeout_s=3)
+    assert (agent_turn.ok, agent_turn.detail) == (False, why)
     assert api.asked[-1][0] == "DELETE"
     assert (("POST", "/v1/runs/r1/stop") in api.asked) == ("in time" in why)
 
 
 def test_a_gateway_that_begins_none() -> None:
-    told = readiness.take_turn(Api(begins=503), 1, "k", timeout_s=3)
-    assert not told.ok
-    assert told.detail.startswith("no run was started: 503: ")
+    agent_turn = readiness.take_turn(Api(begins=503), 1, "k", timeout_s=3)
+    assert not agent_turn.ok
+    assert agent_turn.detail.startswith("no run was started: 503: ")
 
 
 def test_an_answer_whose_session_stays_is_no_success() -> None:
@@ -73,13 +73,13 @@ def test_an_answer_whose_session_stays_is_no_success() -> None:
 
 
 def test_sessions_of_probes_that_were_killed_are_removed_and_no_others() -> None:
-    asked: list[tuple[str, str]] = []
+    calls: list[tuple[str, str]] = []
 
     class Sessions:
         def ask(self, _port: int, path: str, *, key: str, method: str = "") -> Answer:
             assert key == "k"
-            asked.append((method, path))
+            calls.append((method, path))
             return Answer(200, {"data": [{"id": "s-one"}, {"id": f"{readiness.SESSION}1"}]})
 
     assert readiness.remove_left_sessions(Sessions(), 1, "k") == 1  # type: ignore[arg-type]  # as much of a System as is asked
-    assert asked == [("", "/api/sessions?limit=20"), ("DELETE", f"/api/sessions/{readiness.SESSION}1")]
+    assert calls == [("", "/api/sessions?limit=20"), ("DELETE", f"/api/sessions/{readiness.SESSION}1")]

@@ -44,9 +44,9 @@ def test_one_that_answers_becomes_the_machines_and_the_one_before_stays(layout: 
     assert layout.program.read_text() == WELL % "2"
     assert (layout.program.parent / "versions/role").read_text() == "by a role"
     assert layout.program.stat().st_mode & 0o777 == 0o755
-    made = layout.program.resolve().stat().st_mtime_ns
+    modified_ns = layout.program.resolve().stat().st_mtime_ns
     assert update_node(layout, program) == ""
-    assert layout.program.resolve().stat().st_mtime_ns == made
+    assert layout.program.resolve().stat().st_mtime_ns == modified_ns
 
 
 @pytest.mark.parametrize(
