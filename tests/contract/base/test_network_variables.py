@@ -205,9 +205,9 @@ def test_the_command_line_says_which_variable_is_wrong_and_never_that_it_is_a_bu
         assert '"event"' not in err, seen
         [(name, value)] = more.items()
         if more in silent:
-            assert (code, "not reachable" in err) == (0, True), seen
+            assert (code, "not reachable" in err) == (6, True), seen
         elif value == DEAD:
-            assert code == (3 if words == doctor else 0), seen
+            assert code == (3 if words == doctor else 6), seen
             assert f"{DEAD}, which https_proxy names, does not answer" in " ".join((out + err).split()), seen
             assert "https_proxy" in (out if words == doctor else err.partition("hint:")[2]), seen
         elif words == doctor:
