@@ -58,7 +58,8 @@ def dependencies_of(dependant: Dependant) -> set[Callable[..., Any] | None]:
 def test_every_route_of_a_user_takes_the_one_way_to_a_user() -> None:
     sockets = [route for router in ROUTERS for route in router.routes if isinstance(route, APIWebSocketRoute)]
     assert sockets
-    for route in (*routes(), *sockets):
+    of_users: list[APIRoute | APIWebSocketRoute] = [*routes(), *sockets]
+    for route in of_users:
         assert current_user in dependencies_of(route.dependant), route.path
 
 

@@ -122,8 +122,8 @@ class Costs:
     def pytest_runtest_logreport(self, report: TestReport) -> None:
         """Gather a test's cost."""
         if seconds := getattr(report, "cost", None):
-            *spent, turn = seconds
-            self._costs.append(Cost(report.nodeid, *spent, Turn(*turn) if turn else None))
+            wall_s, processor_s, turn = seconds
+            self._costs.append(Cost(report.nodeid, wall_s, processor_s, Turn(*turn) if turn else None))
             self._ended[getattr(report, "worker_id", "main")] = time.monotonic()
 
     @pytest.hookimpl(optionalhook=True)
