@@ -13,6 +13,7 @@ from hermesops.api.parts import ApiParts
 from hermesops.api.routes import (
     agent_calls,
     chat,
+    chat_socket,
     connections,
     cron,
     files,
@@ -32,6 +33,7 @@ ROUTERS = (
     me.router,
     instance.router,
     chat.router,
+    chat_socket.router,
     files.router,
     usage.router,
     plan.router,

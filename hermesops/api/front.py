@@ -40,12 +40,14 @@ class Front:
         self._uploads = uploads
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+        """Serve one request, or one socket."""
         request_id = secrets.token_hex(8)
         scope.setdefault("state", {})["request_id"] = request_id
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        is_ours = headers.get(b"host", b"").decode("latin-1").lower() in self._hosts
+        if scope["type"] == "websocket":
+            await (self._app(scope, receive, send) if is_ours else send({"type": "websocket.close", "code": 1008}))
+            return
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -58,8 +60,7 @@ class Front:
                 headers.setdefault("cross-origin-resource-policy", "same-origin")
             await send(message)
 
-        headers = {name.lower(): value for name, value in scope["headers"]}
-        if headers.get(b"host", b"").decode("latin-1").lower() not in self._hosts:
+        if not is_ours:
             await _refuse(answer, HTTPStatus.MISDIRECTED_REQUEST, "another-host", "another host was asked", request_id)
             return
         largest = LARGEST_UPLOAD if scope["path"] in self._uploads else LARGEST_BODY

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, cast
 
-from fastapi import Depends, Request
+from fastapi import Depends
+from starlette.requests import HTTPConnection
 
 from hermesops.api.limits import Kind, Limits
 from hermesops.api.pages_served import Pages
@@ -60,36 +61,45 @@ class ApiParts:
     agent_calls: AgentCalls | None = None
 
 
-def parts_of(request: Request) -> ApiParts:
+def parts_of(request: HTTPConnection) -> ApiParts:
     """The services of the application that serves this request."""
     return cast("ApiParts", request.app.state.parts)
 
 
-async def current_user(request: Request, parts: Annotated[ApiParts, Depends(parts_of)]) -> UserId:
-    """The user of a request: the only way from a token or a cookie to a user, which each route of a user takes.
+async def current_user(request: HTTPConnection, parts: Annotated[ApiParts, Depends(parts_of)]) -> UserId:
+    """The user of a request or of a socket, counted; each route of a user takes it.
 
     Raises:
         InvalidTokenError: There is no valid bearer token, and no session.
         ForeignRequestError: See there.
         TooManyError: The user asks too often.
     """
+    user = await user_of(request, parts)
+    parts.limits.admit(user, kind_of(request))
+    return user
+
+
+async def user_of(request: HTTPConnection, parts: ApiParts) -> UserId:
+    """The only way from a token or a cookie to a user.
+
+    Raises:
+        InvalidTokenError: There is no valid bearer token, and no session.
+        ForeignRequestError: See there.
+    """
     authorization = request.headers.get("authorization", "")
     if authorization:
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise InvalidTokenError("a bearer token is required")
-        user = await parts.tokens.user_of(token.strip())
-    else:
-        cookie = request.cookies.get(COOKIE, "")
-        if not cookie:
-            raise InvalidTokenError("sign in, or send a bearer token")
-        refuse_foreign(request, parts.origin)
-        user = await parts.sessions.user_of(cookie)
-    parts.limits.admit(user, kind_of(request))
-    return user
+        return await parts.tokens.user_of(token.strip())
+    cookie = request.cookies.get(COOKIE, "")
+    if not cookie:
+        raise InvalidTokenError("sign in, or send a bearer token")
+    refuse_foreign(request, parts.origin)
+    return await parts.sessions.user_of(cookie)
 
 
-def refuse_foreign(request: Request, origin: str) -> None:
+def refuse_foreign(request: HTTPConnection, origin: str) -> None:
     """Refuse what a page of another origin made a browser send with our cookie.
 
     Raises:
@@ -98,15 +108,19 @@ def refuse_foreign(request: Request, origin: str) -> None:
     headers = request.headers
     if headers.get("sec-fetch-site", "") not in _SAME:
         raise ForeignRequestError("this request comes from another site")
-    if request.method in _SAFE:
+    if request.scope["type"] == "websocket":  # browsers send no header of a page's with it
+        if headers.get("origin") != origin:
+            raise ForeignRequestError("this socket lacks its origin")
+        return
+    if request.scope["method"] in _SAFE:
         return
     if headers.get("origin") != origin or headers.get("x-hermes-request") != "1":
         raise ForeignRequestError("this request lacks its origin, or the header X-Hermes-Request")
 
 
-def kind_of(request: Request) -> Kind:
+def kind_of(request: HTTPConnection) -> Kind:
     """Which limit a request counts against."""
-    if request.method in _SAFE:
+    if request.scope["type"] == "websocket" or request.scope["method"] in _SAFE:
         return "read"
     match request.url.path.rpartition("/")[2]:
         case "chat":

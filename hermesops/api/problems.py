@@ -79,6 +79,7 @@ STATUSES: tuple[tuple[type[HermesError], HTTPStatus, str, str], ...] = (
 are shown: those were written for users. Others name processes, paths and machines, which are for operators."""
 
 _RETRY_S = 5
+_FAILED = "the request failed; it was recorded"
 
 log = structlog.get_logger()
 
@@ -139,19 +140,27 @@ def problem(
 def of_ours(request: Request, error: Exception) -> JSONResponse:
     """Answer an error of ours."""
     assert isinstance(error, HermesError)  # noqa: S101 - as registered
+    status, code, words = refusal_of(error)
+    if status is HTTPStatus.INTERNAL_SERVER_ERROR:
+        return of_bug(request, error)
+    if words != error.message:
+        log.info("request_refused", request_id=request.state.request_id, code=code, why=error.message)
+    again = {"retry-after": str(_RETRY_S)} if status is HTTPStatus.SERVICE_UNAVAILABLE else None
+    return problem(status, code, words, request, again)
+
+
+def refusal_of(error: HermesError) -> tuple[HTTPStatus, str, str]:
+    """Status, code and words of an error of ours; ``internal`` for one that the table lacks. Pure."""
     for kind, status, code, words in STATUSES:
         if isinstance(error, kind):
-            again = {"retry-after": str(_RETRY_S)} if status is HTTPStatus.SERVICE_UNAVAILABLE else None
-            if words:
-                log.info("request_refused", request_id=request.state.request_id, code=code, why=error.message)
-            return problem(status, code, words or error.message, request, again)
-    return of_bug(request, error)
+            return status, code, words or error.message
+    return HTTPStatus.INTERNAL_SERVER_ERROR, "internal", _FAILED
 
 
 def of_bug(request: Request, error: Exception) -> JSONResponse:
     """Answer an error that nobody foresaw; the log has its traceback, and nothing of the request."""
     log.error("request_failed", request_id=request.state.request_id, exc_info=error)
-    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the request failed; it was recorded", request)
+    return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", _FAILED, request)
 
 
 def of_token(request: Request, error: Exception) -> JSONResponse:

@@ -1,6 +1,7 @@
 """The API as a process: its connections to agents, what runs beside it, and its listener."""
 
 import asyncio
+import logging
 import resource
 import socket
 import time
@@ -20,6 +21,7 @@ from hermesops.api.application import application
 from hermesops.api.limits import Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
+from hermesops.api.routes.chat_socket import LARGEST_FRAME
 from hermesops.api.routes.connections import CALLBACK as CONNECTED
 from hermesops.api.routes.sign_in import CALLBACK
 from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
@@ -314,6 +316,11 @@ class _UsersWork:
             del self._running[operation.id]
 
 
+def _is_mistake(record: logging.LogRecord) -> bool:
+    """Whether uvicorn names a mistake: it takes a socket that was answered with a refusal for one (0.54)."""
+    return "without completing handshake" not in str(record.msg)
+
+
 class Server(uvicorn.Server):
     """uvicorn on a socket that is ours before it starts; signals are the process's."""
 
@@ -322,7 +329,9 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 http="h11",
-                ws="none",
+                ws="websockets-sansio",
+                ws_max_size=LARGEST_FRAME,
+                ws_per_message_deflate=False,  # memory for each socket
                 lifespan="off",
                 access_log=False,  # lines of requests hold cursors and codes
                 log_config=None,
@@ -334,6 +343,7 @@ class Server(uvicorn.Server):
             )
         )
         self._listener = listener
+        logging.getLogger("uvicorn.error").addFilter(_is_mistake)
 
     @contextmanager
     def capture_signals(self) -> "Iterator[None]":

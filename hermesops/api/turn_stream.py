@@ -42,9 +42,14 @@ def position_in(cursor: str, turn_id: str) -> int:
     return int(position) if of_turn == turn_id else 0
 
 
+def about(turn: Turn) -> dict[str, object]:
+    """The data of the event that names a turn, before its others."""
+    return {"id": turn.id, "conversation": turn.conversation, "client_key": turn.client_key}
+
+
 async def events_as_text(turn: Turn, events: AsyncIterator[ChatEvent]) -> AsyncIterator[str]:
     """The turn's name before anything else, then each event with its position as id, and comments in between."""
-    yield _event("turn", {"id": turn.id, "conversation": turn.conversation, "client_key": turn.client_key}, "")
+    yield _event("turn", about(turn), "")
     following = asyncio.ensure_future(_next(events))
     try:
         while True:

@@ -1,12 +1,15 @@
 """A key of TLS that is in no file."""
 
 import os
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 
-def present(context: ssl.SSLContext, key: bytes, certificate: bytes) -> None:
+def present(context: "SSLContext", key: bytes, certificate: bytes) -> None:
     """Authenticate connections with a key that is in no file.
 
     Raises:

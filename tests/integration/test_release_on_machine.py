@@ -18,7 +18,7 @@ from tests.support.real.machines.agents import Agent, living_agent, role_variabl
 from tests.support.real.machines.machine import base_python
 from tests.support.releases.real_agents import RealReleases
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
+pytestmark = pytest.mark.machines
 
 ROLES = ("hermes_gateway", "hermes_node")
 _CHAT = """
@@ -87,6 +87,7 @@ async def has_ended(agent: Agent) -> bool | Pending[bool]:
     return state == "failed" or Pending(state)
 
 
+@pytest.mark.turns(60)
 async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_said_is_lost(
     built_image: Made, agent: Agent, tmp_path: Path
 ) -> None:
@@ -155,6 +156,7 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     assert (await node(agent, "health"))["ok"]
 
 
+@pytest.mark.turns(30)
 async def test_a_rollback_to_the_images_release_works_where_its_slot_and_its_files_were_lost(
     built_image: Made, agent: Agent, tmp_path: Path
 ) -> None:
@@ -196,6 +198,7 @@ async def _set_turns(agent: Agent, before: int, after: int) -> None:
     await agent.run(f"su -s /bin/sh hermes -c 'grep -q turns:.{before} {_CONFIG} && sed -i \"{change}\" {_CONFIG}'")
 
 
+@pytest.mark.turns(45)
 async def test_0_19_a_newer_one_and_0_19_again_each_have_the_users_configuration_and_all_that_was_said(
     built_image: Made, agent: Agent, tmp_path: Path
 ) -> None:

@@ -37,7 +37,6 @@ _BEFORE = timedelta(hours=24)
 _ROUTER_IS_DOWN = 0.5
 """Share of untouched instances with a failing turn from which on a failing turn proves nothing about a release."""
 
-_CONTROLS_NEEDED = 2
 _GRAIN_S = 30
 """Changes so close together are one question to Prometheus."""
 
@@ -165,11 +164,11 @@ def _liveness(
 
 
 def _has_router(controls: Sequence[Sequence[HealthSample]]) -> bool:
-    """Whether turns can be taken at all, as far as untouched instances show."""
+    """Whether turns can be taken at all, as far as untouched instances show; even one of them, in a small fleet."""
     last = [[each.outcome for each in samples if each.outcome is not TurnOutcome.NOT_TAKEN] for samples in controls]
     taken = [outcomes[-1] for outcomes in last if outcomes]
     failed = taken.count(TurnOutcome.FAILED)
-    return len(taken) < _CONTROLS_NEEDED or failed < _ROUTER_IS_DOWN * len(taken)
+    return not taken or failed < _ROUTER_IS_DOWN * len(taken)
 
 
 def _merged(node: Vitals | None, prometheus: Vitals) -> Vitals | None:

@@ -27,7 +27,8 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
         "content": {"text/event-stream": {}},
     }
 }
-_CURSOR = r"^(?:[0-9a-f-]{36}:\d{1,12})?$"
+CURSOR = r"^(?:[0-9a-f-]{36}:\d{1,12})?$"
+"""A turn and a position in it; empty for none."""
 
 
 class ChatRequest(Strict):
@@ -98,8 +99,8 @@ async def read_events(
     turn_id: UUID,
     user: CurrentUser,
     parts: Parts,
-    last_event_id: Annotated[str, Header(pattern=_CURSOR)] = "",
-    after: Annotated[str, Query(pattern=_CURSOR)] = "",
+    last_event_id: Annotated[str, Header(pattern=CURSOR)] = "",
+    after: Annotated[str, Query(pattern=CURSOR)] = "",
 ) -> StreamingResponse:
     """Read a turn's events, those behind ``Last-Event-ID`` (or ``after``) where it is of this turn, else all."""
     turn = await parts.chat.turn(user, str(turn_id))

@@ -216,7 +216,7 @@ def status(
     where: Where = "",
     watch: Watch = False,
     every: Every = "5s",
-) -> None:
+) -> int:
     """Show agents in trouble with their next steps, then a grid of all, backups, room, monitor and workers.
 
     The registry is read, and open alerts where there is monitoring.
@@ -225,16 +225,18 @@ def status(
     and answers of its gateway count for 90 seconds, what JustAVPS told --live or fleet drift of its machine for ten
     minutes. Without a recent fact it is unknown. JustAVPS is not asked, unless by --live, and agents by --ask.
     With --where, what backups would lose is left out: that is counted for the whole fleet.
+
+    Ends with 6 where --live or --ask had no answer: health is of what was recorded before.
     """
     chosen = {values.one_of(Condition, word, "--health") for word in health.split(",")} if health else _NOT_WELL
     container = context.compose()
     selector = container.fleet.selector(where)
 
+    def is_refreshed() -> bool:
+        lists = not live or run_if_answered(container.fleet_observation.list_machines())
+        return (not ask or run_if_answered(container.fleet_observation.ask_agents())) and lists
+
     def observed() -> "FleetStatus":
-        if live:
-            run_if_answered(container.fleet_observation.list_machines())
-        if ask:
-            run_if_answered(container.fleet_observation.ask_agents())
         known = context.run(container.alerts().known()) if container.monitoring.is_known else None
         alerts, unread = (known.open, known.unread) if known else ((), "")
         return container.fleet.status(selector, chosen, alerts, unread=unread)
@@ -243,12 +245,14 @@ def status(
         from hermesops.cli.printing.watch import watch as show_again
 
         def lines() -> list[str]:
+            is_refreshed()
             fleet_status = observed()
             rows = health_view.judged_table(fleet_status.instances)
             return table_lines(health_view.JUDGED, rows, _none(chosen)) if health else _lines(fleet_status)
 
         show_again(lines, values.seconds(every, "--every"))
-        return
+        return 0
+    exit_code = 0 if is_refreshed() else PartlyDoneError.exit_code
     fleet_status = observed()
     if health and not is_json():
         table(
@@ -258,8 +262,9 @@ def status(
             health_view.judged_table(fleet_status.instances),
             _none(chosen),
         )
-        return
+        return exit_code
     result("fleet-status", fleet_shapes.status(fleet_status), _lines(fleet_status))
+    return exit_code
 
 
 @app.command(lists=True)

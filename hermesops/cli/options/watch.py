@@ -18,11 +18,16 @@ Watch = Annotated[
 Every = Annotated[str, typer.Option(help="With --watch: how often, as 5s.")]
 
 
-def run_if_answered(question: Coroutine[Any, Any, object]) -> None:
-    """Ask JustAVPS or agents before a list is shown; where they do not answer, narrate it: the list has the rest."""
+def run_if_answered(question: Coroutine[Any, Any, object]) -> bool:
+    """Ask JustAVPS or agents before a list is shown; return whether they answered.
+
+    Where they do not, narrate it: the list has the rest, and its command ends as partly done.
+    """
     try:
         context.run(question)
     except UnavailableError as error:
         say(f"JustAVPS is not asked ({error.message}): the list has what was recorded before")
         if error.hint:
             say(f"hint: {advice(error.hint)}")
+        return False
+    return True

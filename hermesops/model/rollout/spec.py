@@ -54,7 +54,8 @@ class FailureGate:
         beta: Probability of the opposite.
         early_failures: The rule halts from this many failures on …
         early_rate: … once more than this share of those touched failed.
-        unseen_rate: Share of all targets that may give no proper answer before they are touched.
+        unseen_rate: Share of all targets that may give no proper answer before they are touched. One of several always
+            may.
     """
 
     base_rate: float = 0.02

@@ -3,7 +3,6 @@
 Pure. A lock has canonical bytes, which are hashed and signed.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from hermesops.wire import sha256
 from hermesops.wire.errors import BadRequestError
 from hermesops.wire.settings import quotable
 from hermesops.wire.strict_json import exactly, listed, mapping, matching, object_in, whole_number
@@ -147,7 +147,7 @@ class Lock:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the lock's canonical bytes."""
-        return hashlib.sha256(self.to_json()).hexdigest()
+        return sha256.hexdigest(self.to_json())
 
     def blobs(self, python: str) -> tuple[Blob, ...]:
         """Every file that a machine with this Python needs, each content once, by name.

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 from fastapi.dependencies.models import Dependant
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, APIWebSocketRoute
 
 from hermesops.api.application import PREFIX, ROUTERS
 from hermesops.api.parts import current_user
@@ -56,8 +56,11 @@ def dependencies_of(dependant: Dependant) -> set[Callable[..., Any] | None]:
 
 
 def test_every_route_of_a_user_takes_the_one_way_to_a_user() -> None:
-    for route in routes():
-        assert current_user in dependencies_of(route.dependant), line(route)
+    sockets = [route for router in ROUTERS for route in router.routes if isinstance(route, APIWebSocketRoute)]
+    assert sockets
+    of_users: list[APIRoute | APIWebSocketRoute] = [*routes(), *sockets]
+    for route in of_users:
+        assert current_user in dependencies_of(route.dependant), route.path
 
 
 @pytest.fixture

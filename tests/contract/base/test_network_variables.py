@@ -205,9 +205,9 @@ def test_the_command_line_says_which_variable_is_wrong_and_never_that_it_is_a_bu
         assert '"event"' not in err, outcome
         [(name, value)] = more.items()
         if more in silent:
-            assert (code, "not reachable" in err) == (0, True), outcome
+            assert (code, "not reachable" in err) == (6, True), outcome
         elif value == DEAD:
-            assert code == (3 if words == doctor else 0), outcome
+            assert code == (3 if words == doctor else 6), outcome
             assert f"{DEAD}, which https_proxy names, does not answer" in " ".join((out + err).split()), outcome
             assert "https_proxy" in (out if words == doctor else err.partition("hint:")[2]), outcome
         elif words == doctor:

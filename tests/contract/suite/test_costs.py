@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.suite.costs import BUDGETS, Cost, Worker, budgets, summary
+from tests.support.suite.costs import BUDGETS, Cost, Worker, budgets, late_turns, summary
+from tests.support.suite.turns import Turn
 
 COSTS = [
     Cost("tests/unit/model/test_route.py::test_rubbish", 2.5, 1.5),
@@ -49,3 +50,17 @@ def test_a_run_with_workers_ends_with_it(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         ["*where the time went*", "collection, processor: *", "*test_that_works", "*above 1 s*"]
     )
+
+
+def test_turns_that_took_longer_than_they_say_are_named_the_latest_first() -> None:
+    short, long, right = Turn(60, "tests/e2e/test_a.py"), Turn(20, "tests/e2e/test_b.py::test_b"), Turn(30, "right")
+    costs = [
+        *(Cost(f"tests/e2e/test_a.py::test_{name}", 50, 1, short) for name in "ab"),
+        Cost("tests/e2e/test_b.py::test_b", 99, 1, long),
+        Cost("right", 45, 1, right),
+        COSTS[0],
+    ]
+    assert list(late_turns(costs)) == [
+        "took 99 s and says 20 s: tests/e2e/test_b.py::test_b",
+        "took 100 s and says 60 s: tests/e2e/test_a.py",
+    ]

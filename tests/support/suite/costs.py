@@ -7,7 +7,7 @@ and of the programs that it started and waited for; a booted machine's own are n
 import resource
 import time
 import tomllib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 from pytest import Config, Item, Session, StashKey, TerminalReporter, TestReport  # noqa: PT013 - types of hooks
 
 from tests.support.real.commands import fork_server
-from tests.support.suite.turns import TURNS
+from tests.support.suite.turns import TURNS, Turn, turn_of
 
 BUDGETS = Path(__file__).parents[2] / "budgets.toml"
 LONGEST = 20
@@ -29,6 +29,9 @@ _NAME = 120
 UNIT_S = 1.0
 """Processor seconds above which a unit test is named."""
 
+_LATE = 1.5
+"""How much longer than it says a turn may take, as workers share the processor, before it is named."""
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -38,11 +41,13 @@ class Cost:
         test: Its id.
         wall_s: From its begin to its end.
         processor_s: Of its worker and of ended children.
+        turn: The turn that it belongs to; ``None`` where it always runs.
     """
 
     test: str
     wall_s: float
     processor_s: float
+    turn: Turn | None = None
 
     @property
     def folder(self) -> str:
@@ -109,14 +114,16 @@ class Costs:
         report = yield
         if report.when == "teardown":
             cost = item.stash[_CLOCK].cost_of(item.nodeid)
-            report.cost = (cost.wall_s, cost.processor_s)
+            turn = turn_of(item)
+            report.cost = (cost.wall_s, cost.processor_s, (turn.seconds, turn.name) if turn else None)
         return report
 
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: TestReport) -> None:
         """Gather a test's cost."""
         if seconds := getattr(report, "cost", None):
-            self._costs.append(Cost(report.nodeid, *seconds))
+            wall_s, processor_s, turn = seconds
+            self._costs.append(Cost(report.nodeid, wall_s, processor_s, Turn(*turn) if turn else None))
             self._ended[getattr(report, "worker_id", "main")] = time.monotonic()
 
     @pytest.hookimpl(optionalhook=True)
@@ -178,6 +185,18 @@ def summary(costs: Iterable[Cost], workers: Iterable[Worker], waited: float, bud
     slow = [cost for cost in costs if cost.folder == "tests/unit" and cost.processor_s > UNIT_S]
     yield f"unit tests above {UNIT_S:.0f} s of processor: {len(slow) or 'none'}"
     yield from map(str, sorted(slow, key=lambda cost: -cost.processor_s))
+    yield from late_turns(costs)
+
+
+def late_turns(costs: Iterable[Cost]) -> Iterator[str]:
+    """The turns that took much longer than they say, the latest first: the parts of a run are of the size they say."""
+    took: defaultdict[Turn, float] = defaultdict(float)
+    for cost in costs:
+        if cost.turn:
+            took[cost.turn] += cost.wall_s
+    late = {turn: wall_s for turn, wall_s in took.items() if wall_s > _LATE * turn.seconds}
+    for turn, wall_s in sorted(late.items(), key=lambda pair: pair[0].seconds - pair[1]):
+        yield f"took {wall_s:.0f} s and says {turn.seconds:.0f} s: {turn.name[:_NAME]}"
 
 
 def _folders(costs: list[Cost], budget: dict[str, float]) -> Iterator[str]:

@@ -135,10 +135,11 @@ def soaked_at(target: RolloutTarget, spec: Spec) -> datetime | None:
 
 def _answers_of(rollout: Rollout, targets: Sequence[RolloutTarget]) -> GateAnswer:
     unseen = [target for target in targets if is_unseen(target) and not rollout.decisions.forgive(target)]
-    most = rollout.spec.gates.failures.unseen_rate
-    if len(unseen) > most * len(targets):
+    rate = rollout.spec.gates.failures.unseen_rate
+    # One alone is no share: of two agents it would be half, and hold up the other.
+    if len(unseen) > max(1, rate * len(targets)) or (targets and len(unseen) == len(targets)):
         words = f"{len(unseen)} of {len(targets)} agents did not answer before their change"
-        return GateAnswer(GateResult.FAIL, f"{words} (limit {most:.0%})")
+        return GateAnswer(GateResult.FAIL, f"{words} (limit {rate:.0%})")
     return GateAnswer(GateResult.PASS, f"{len(unseen)} of {counted(len(targets), 'agent')} without an answer")
 
 

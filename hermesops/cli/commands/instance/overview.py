@@ -12,6 +12,7 @@ from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.options.watch import Every, Watch, run_if_answered
 from hermesops.cli.printing import terminal
 from hermesops.cli.views.instance import overview as view
+from hermesops.errors import PartlyDoneError
 from hermesops.model.fleet.health import Condition
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.views.agents.instance_reports import report as report_shape
@@ -39,12 +40,14 @@ def list_(
     ] = False,
     watch: Watch = False,
     every: Every = "5s",
-) -> None:
+) -> int:
     """List instances: how each is, and the release that it runs.
 
     Reads the registry alone: no machine, agent or vendor can delay it. Health is as in `fleet status`: heartbeats and
     answers count for 90 seconds; without a recent fact it is unknown, and an agent that should not run has none. The
     release is the one that was last observed, by rollouts and by each operation on the agent; unknown without that.
+
+    Ends with 6 where --ask had no answer: the list is of what was recorded before.
     """
     container = context.compose()
     instances = container.instance_list
@@ -58,8 +61,6 @@ def list_(
     )
 
     def rows() -> list[dict[str, object]]:
-        if ask:
-            run_if_answered(container.fleet_observation.ask_agents())
         now, row_of = container.now(), listed_shape if is_json() else view.listed_row
         return [row_of(instance, now) for instance in chosen()]
 
@@ -67,14 +68,21 @@ def list_(
     if watch:
         from hermesops.cli.printing.watch import watch_list
 
-        watch_list("instances", view.COLUMNS, rows, empty, every_s=values.seconds(every, "--every"))
-        return
+        def asked() -> list[dict[str, object]]:
+            if ask:
+                run_if_answered(container.fleet_observation.ask_agents())
+            return rows()
+
+        watch_list("instances", view.COLUMNS, asked, empty, every_s=values.seconds(every, "--every"))
+        return 0
+    is_answered = not ask or run_if_answered(container.fleet_observation.ask_agents())
     listed = rows()
     ends = ("ends_at",) if any(row["status"] == "ending" for row in listed) else ()
     table("instance-list", "instances", (*view.COLUMNS[:3], *ends, *view.COLUMNS[3:]), listed, empty)
     unknown = sum(row["health"] == Condition.UNKNOWN for row in listed)
     if unknown and not ask:
         say(advice(f"{unknown} of unknown health:", ("instance", "list", "--ask"), "asks the agents"))
+    return 0 if is_answered else PartlyDoneError.exit_code
 
 
 def show(user: User) -> None:

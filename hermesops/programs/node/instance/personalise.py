@@ -4,7 +4,6 @@ Every step checks before it changes, so all of it may be killed anywhere and run
 until then the gateway's unit does not start.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -20,6 +19,7 @@ from hermesops.programs.node.release.slots.slot import base_of
 from hermesops.programs.node.state.backup import settle
 from hermesops.programs.node.system.as_user import AgentHome
 from hermesops.programs.node.system.files import PRIVATE, Access
+from hermesops.wire import sha256
 from hermesops.wire.errors import BadRequestError, NotReadyError, RefusedError, UnhealthyError
 from hermesops.wire.layout import DRAIN_MARKER
 from hermesops.wire.protocol import MAX_PAYLOAD_BYTES, FencingToken, Payload, identity_from_json
@@ -194,7 +194,7 @@ def furnish_home(
     """Write the first files of the agent's home: the user's configuration and persona."""
     home = machine.layout.home(base.home)
     personality = payload.settings.personality
-    digest = hashlib.sha256(personality.encode()).hexdigest()
+    digest = sha256.hexdigest(personality.encode())
     with machine.files.opened_folder(home) as folder:
         if not machine.files.exists(folder, "config.yaml"):
             machine.files.write(folder, "config.yaml", render.user_config(base), access)
@@ -259,9 +259,7 @@ def missing_jobs(machine: Machine, payload: Payload) -> list[Mapping[str, Any]]:
 
 
 def _jobs_beyond(digests: set[str], payload: Payload) -> list[tuple[str, Mapping[str, Any]]]:
-    jobs = [
-        (hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest(), job) for job in payload.settings.cron
-    ]
+    jobs = [(sha256.hexdigest(json.dumps(job, sort_keys=True).encode()), job) for job in payload.settings.cron]
     return [(digest, job) for digest, job in jobs if digest not in digests]
 
 

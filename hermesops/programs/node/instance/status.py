@@ -4,7 +4,6 @@ A figure that cannot be taken is ``null``: it must not look like a good one. Not
 the turn of ``probe``, which is taken on request only.
 """
 
-import hashlib
 import json
 import re
 import time
@@ -25,7 +24,7 @@ from hermesops.programs.node.release.slots import slot
 from hermesops.programs.node.release.slots.slot import SHOWN
 from hermesops.programs.node.state import backup
 from hermesops.programs.node.system.files import PRIVATE
-from hermesops.wire import protocol
+from hermesops.wire import protocol, sha256
 from hermesops.wire.errors import ExitCode, NodeError
 from hermesops.wire.foreign_text import one_line
 from hermesops.wire.protocol import Check, Payload, identity_from_json
@@ -74,7 +73,7 @@ def status(machine: Machine) -> dict[str, Any]:
         "node": {"version": VERSION, "protocol": protocol.VERSION},
         "identity": asdict(identity_from_json(identity)) if identity else None,
         # By this hermesops tells whether the machine has the newest payload, and all that was written of it.
-        "payload": hashlib.sha256(payload).hexdigest() if payload and is_written(machine, base, payload) else None,
+        "payload": sha256.hexdigest(payload) if payload and is_written(machine, base, payload) else None,
         "release": _release(machine),
         "releases": inventory.of_status(machine),
         "gateway": {

@@ -10,7 +10,6 @@ from the second turn after it was written on. Tried on a machine, 2026-11-22.
 """
 
 import json
-import secrets
 from http import HTTPStatus
 from typing import Any
 
@@ -36,6 +35,8 @@ def placeholder(machine: Machine, model_base_url: str) -> Payload:
     stored = held_placeholder(machine)
     if stored is not None and stored.model_base_url == model_base_url:
         return stored
+    import secrets  # noqa: PLC0415 - resident processes do not hold it, see node.system.resident
+
     keys = Secrets(secrets.token_urlsafe(_KEY_BYTES), secrets.token_urlsafe(_KEY_BYTES))
     data = Payload(NOBODY, keys, model_base_url).to_json()
     payload = Payload.from_json(data)  # checked like an uploaded one, before anything is written

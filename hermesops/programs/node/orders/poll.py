@@ -5,7 +5,6 @@ If the platform does not answer, the last orders stay in force: metrics go on, a
 
 import json
 from dataclasses import asdict, replace
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -93,6 +92,8 @@ def clock_offset(date: str, ended: float) -> float | None:
 
     Source: RFC 9110, section 5.6.7.
     """
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - resident processes do not hold it, see node.system.resident
+
     try:
         platform_s = parsedate_to_datetime(date[:64]).timestamp() + 0.5
     except (ValueError, TypeError, OverflowError, IndexError):

@@ -4,11 +4,8 @@ The platform is reached by mutual TLS: the machine's certificate against the aut
 redirect: what was signed for is at the link itself, and the controller uploads the file otherwise.
 """
 
-import http.client
 import json
-import random
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -16,11 +13,16 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from hermesops.wire.errors import BadRequestError, NotReadyError, RefusedError
 from hermesops.wire.protocol import Credential
 from hermesops.wire.tls_key import present
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse, HTTPSConnection
+    from ssl import SSLContext
 
 _PLATFORM_S = 10.0
 """Seconds for one try once it is connected, and for connecting."""
@@ -93,6 +95,8 @@ def ask_platform(
         BadRequestError: The platform does not know this request.
         NotReadyError: The platform does not answer, or cannot now.
     """
+    import random  # noqa: PLC0415 - resident processes do not hold it, see node.system.resident
+
     deadline, pause_s = time.monotonic() + retry_s, 1.0
     while True:
         try:
@@ -108,6 +112,9 @@ def ask_platform(
 
 def ask_platform_once(credential: Credential, key: bytes, method: str, path: str, body: bytes = b"") -> PlatformAnswer:
     """Ask like ``ask_platform``, but only once: for a caller that repeats by itself."""
+    import http.client  # noqa: PLC0415 - as above
+    import ssl  # noqa: PLC0415 - as above
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies the other side and its name
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     where = urlsplit(credential.url)
@@ -133,7 +140,7 @@ def ask_platform_once(credential: Credential, key: bytes, method: str, path: str
 
 
 def _exchanged(
-    connection: http.client.HTTPSConnection, context: ssl.SSLContext, method: str, path: str, body: bytes
+    connection: "HTTPSConnection", context: "SSLContext", method: str, path: str, body: bytes
 ) -> tuple[int, str, bytes]:
     """Status, header ``Date`` and body, read within ``_PLATFORM_S`` from the first byte of the handshake on."""
     with (
@@ -158,6 +165,9 @@ def download(url: str, target: Path, *, size: int, until: float) -> bool:
         size: Bytes that were signed for; a byte more, and it is abandoned.
         until: Moment of ``time.monotonic`` at which it has to be over.
     """
+    import http.client  # noqa: PLC0415 - as above
+    import ssl  # noqa: PLC0415 - as above
+
     parts = urlsplit(url)
     left_s = until - time.monotonic()
     if left_s <= 0 or parts.hostname is None:
@@ -182,12 +192,14 @@ def _connected(parts: SplitResult, timeout_s: float) -> socket.socket:
     opened = socket.create_connection((parts.hostname or "", port), timeout=timeout_s)
     if parts.scheme != "https":
         return opened
+    import ssl  # noqa: PLC0415 - as above
+
     context = ssl.create_default_context()
     return context.wrap_socket(opened, server_hostname=parts.hostname, do_handshake_on_connect=False)
 
 
-def _copied(answer: http.client.HTTPResponse, target: Path, size: int) -> bool:
-    if answer.status != http.client.OK:
+def _copied(answer: "HTTPResponse", target: Path, size: int) -> bool:
+    if answer.status != HTTPStatus.OK:
         return False
     got = 0
     with target.open("wb") as out:

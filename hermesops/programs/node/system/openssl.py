@@ -4,8 +4,6 @@ This module is the ``Keys`` of ``node.ports`` on a real machine; it must not dec
 input, never by arguments.
 """
 
-import ssl
-
 from hermesops.wire import processes
 from hermesops.wire.errors import NotReadyError
 from hermesops.wire.tls_key import present
@@ -29,6 +27,8 @@ def request(key: bytes) -> bytes:
 
 def fits(key: bytes, certificate: bytes) -> bool:
     """Whether a certificate is of this key."""
+    import ssl  # noqa: PLC0415 - resident processes do not hold it, see node.system.resident
+
     try:
         present(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), key, certificate)
     except ssl.SSLError:

@@ -2,6 +2,9 @@
 
 Imports are most of what a start costs. A child begins as its parent did and ends with its run, so nothing that a run
 leaves behind lasts: a thread that hangs, memory that a hostile answer took.
+
+The parent holds its modules for as long as the machine runs: modules of the standard library that are large and quick
+to import (``http.client``, ``ssl``, ``tempfile``, ``hashlib``, ``random``) are imported by the child that uses them.
 """
 
 import gc
@@ -10,7 +13,6 @@ import select
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Container
 from pathlib import Path
 from typing import NoReturn
@@ -73,6 +75,8 @@ def _end_with(run: Run) -> NoReturn:
         code = run()
         sys.stdout.flush()
     except BaseException:  # noqa: BLE001 - its parent's loop must not go on in the child
+        import traceback  # noqa: PLC0415 - as it is seldom needed
+
         traceback.print_exc()
     finally:
         os._exit(code)

@@ -9,7 +9,6 @@ import json
 import re
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -165,6 +164,8 @@ class Restic:
     def _process(
         self, words: tuple[str, ...], *, stdin: int = subprocess.DEVNULL, stdout: int | None = None
     ) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
+        import tempfile  # noqa: PLC0415 - resident processes do not hold it, see node.system.resident
+
         self._reach()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors, self._ca() as ca:
             try:
@@ -194,6 +195,8 @@ class Restic:
         if not self.repository.ca:
             yield ()
             return
+        import tempfile  # noqa: PLC0415 - as above
+
         with tempfile.NamedTemporaryFile(prefix="hermes-backup-ca-") as file:
             file.write(self.repository.ca.encode())
             file.flush()

@@ -6,7 +6,6 @@ Source: nft(8), sets with timeouts; ssh-keygen(1).
 """
 
 import os
-import tempfile
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -26,6 +25,8 @@ def make_key() -> tuple[bytes, bytes]:
     Raises:
         NotReadyError: ssh-keygen is missing, or makes none.
     """
+    import tempfile  # noqa: PLC0415 - resident processes do not hold it, see node.system.resident
+
     with tempfile.TemporaryDirectory(dir="/run" if os.geteuid() == 0 else None) as folder:
         file = Path(folder, "key")
         words = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", file)

@@ -185,6 +185,17 @@ async def test_a_router_that_is_down_blames_no_release_and_proves_nothing() -> N
     assert (watch.liveness_of[ADA].failed, watch.liveness_of[ADA].exercised) == ("", False)
 
 
+async def test_a_single_untouched_agent_shows_that_the_router_is_down() -> None:
+    fleet = Fleet(turnless={ADA, BOB})
+    for _ in range(2):
+        watch = await fleet.watch({ADA: BEGIN}, [BOB])
+    assert watch.liveness_of[ADA].failed == ""
+    fleet.turnless.discard(BOB)
+    for _ in range(2):
+        watch = await fleet.watch({ADA: BEGIN}, [BOB])
+    assert "no turn" in watch.liveness_of[ADA].failed
+
+
 async def test_only_so_many_untouched_ones_are_asked_and_the_next_come_first() -> None:
     fleet = Fleet()
     many = [InstanceId(f"i{number}") for number in range(CONTROLS + 10)]

@@ -11,7 +11,7 @@ import pytest
 from hermesops.programs.node import build, service
 
 _HEAVY = {
-    "sqlite3",
+    *("sqlite3", "http.client", "ssl", "tempfile", "hashlib", "random"),
     *(f"hermesops.programs.node.{name}" for name in ("__main__", "state.adapter", "release.slots.disk")),
 }
 

@@ -4,14 +4,16 @@ The agent is its user's, and may be under an attacker's control: its answers are
 shape is never trusted.
 """
 
-import http.client
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hermesops.programs.node.system.https import hung_up_after
 from hermesops.wire import foreign_text, strict_json
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
 
 SOURCE = "127.0.0.9"
 """Where hermes-node's own connections to the agent come from; ``node.system.firewall`` lets them alone through."""
@@ -67,6 +69,8 @@ def ask(
     A body is sent as JSON, as a POST unless a method is named. ``timeout_s`` is for the whole exchange: an agent may
     send a byte now and then for ever. ``largest`` limits the bytes of an answer, further than for the longest one.
     """
+    import http.client  # noqa: PLC0415 - resident processes do not hold it, see node.system.resident
+
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s, source_address=(SOURCE, 0))
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     content, limit = None, _LARGEST if largest is None else largest
@@ -90,7 +94,7 @@ def ask(
         return Answer(response.status, data[:4096].decode(errors="replace"))
 
 
-def _read(response: http.client.HTTPResponse, largest: int) -> bytes:
+def _read(response: "HTTPResponse", largest: int) -> bytes:
     read = bytearray()
     while len(read) <= largest and (piece := response.read1(_PIECE)):
         read += piece

@@ -8,7 +8,6 @@ until its status is one of ``completed``, ``failed`` and ``cancelled``; one with
 memory is given none.
 """
 
-import secrets
 from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import quote
@@ -120,6 +119,8 @@ def take_turn(system: System, port: int, key: str, *, timeout_s: float) -> Agent
     Raises:
         NotReadyError: Its session could not be removed.
     """
+    import secrets  # noqa: PLC0415 - resident processes do not hold it, see node.system.resident
+
     session = f"{SESSION}{secrets.token_hex(6)}"
     started = system.monotonic()
     try:

@@ -5,7 +5,6 @@ A file of a slot is known by its hash in the release's lock, and the distributio
 release's own Python that has its SQLite linked in maps none: its signed lock says which.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -18,6 +17,7 @@ from hermesops.programs.node.instance.agent.installation import agent_of
 from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.release.slots import slot
 from hermesops.programs.node.system.as_user import AgentHome
+from hermesops.wire import sha256
 
 Mapped = Callable[[int, str], frozenset[str]]
 """Paths of files that a process has mapped, by the beginning of their names: ``system.mapped_files.named``."""
@@ -69,4 +69,4 @@ def _is_signed(machine: Machine, file: Path) -> bool:
     data = file.read_bytes() if record and file.is_file() else None
     site = json.loads(record["lock"])["site"] if record else []
     known = {blob["name"]: blob["sha256"] for blob in site}
-    return data is not None and known.get(file.name) == hashlib.sha256(data).hexdigest()
+    return data is not None and known.get(file.name) == sha256.hexdigest(data)

@@ -89,14 +89,18 @@ class Hesitant(World):
         answers: The answers of each agent so far.
     """
 
-    def __init__(self, size: int, *, bad_answers: int) -> None:
-        super().__init__(fleet(size), Spec(drill=DrillPolicy.NO))
+    def __init__(self, size: int, *, bad_answers: int, hesitant: int | None = None) -> None:
+        targets = fleet(size)
+        super().__init__(targets, Spec(drill=DrillPolicy.NO))
         self.answers = Counter[InstanceId]()
         self._bad_answers = bad_answers
+        self._hesitant = {target.instance_id for target in targets[:hesitant]}
 
     async def observe_agent(self, target: Target) -> str:
         self.answers[target.instance_id] += 1
-        is_bad = 1 < self.answers[target.instance_id] <= 1 + self._bad_answers
+        is_bad = target.instance_id in self._hesitant and (
+            1 < self.answers[target.instance_id] <= 1 + self._bad_answers
+        )
         return "its gateway did not answer correctly within 8 s" if is_bad else ""
 
 
@@ -119,6 +123,19 @@ def test_a_bad_release_is_halted_at_the_first_of_three_agents(spoil: Spoil) -> N
 def test_one_slow_answer_before_the_change_halts_nothing(size: int) -> None:
     world = Hesitant(size, bad_answers=1)
     assert world.run() == f"done: {size} of {counted(size, 'agent')} on {NEW}"
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_one_agent_that_answers_badly_holds_up_no_other(size: int) -> None:
+    world = Hesitant(size, bad_answers=10**6, hesitant=1)
+    assert world.run().startswith("done: ")
+    assert (world.on(NEW), world.on(OLD)) == (size - 1, 1)
+    assert [world.nth(at).state for at in range(size)].count(TargetState.OUTDATED) == 1
+
+
+def test_two_agents_of_four_that_answer_badly_halt_the_rollout() -> None:
+    world = Hesitant(4, bad_answers=10**6, hesitant=2)
+    assert world.run().startswith("halted: 2 of 4 agents did not answer before their change")
 
 
 def test_an_agent_that_goes_on_answering_badly_is_left_unchanged() -> None:

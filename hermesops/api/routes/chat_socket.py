@@ -1,0 +1,225 @@
+"""``/api/hermes/chat/socket``: the chat over a WebSocket, for clients that keep one open.
+
+It offers nothing that the routes of ``chat`` do not: the same turns, events, cursors and limits. A client sends objects
+of JSON, each with its ``type``, and a ``ref`` of its own by which it knows the answer:
+
+- ``send`` {message, conversation, client_key, files}: begin a turn, and follow it;
+- ``follow`` {turn, after}: follow a turn behind a cursor, ``TURN:NUMBER``; it is followed once at a time;
+- ``stop`` {turn}, ``approve`` {turn, id, choice}.
+
+It gets objects with ``ref``, ``event``, ``turn``, ``id`` and ``data`` as server-sent events have them; the data of
+``problem`` is as ``application/problem+json``. The socket closes with 4401 once its token or session has ended.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Annotated, Literal
+
+import structlog
+from fastapi import APIRouter, WebSocket
+from pydantic import Field, TypeAdapter, ValidationError
+from starlette.websockets import WebSocketDisconnect, WebSocketState
+
+from hermesops.api.limits import Kind, TooManyError
+from hermesops.api.parts import ApiParts, CurrentUser, ForeignRequestError, Parts, user_of
+from hermesops.api.problems import body_of, refusal_of
+from hermesops.api.routes.chat import CURSOR, ApprovalRequest, ChatRequest
+from hermesops.api.routes.shapes import Name, Strict
+from hermesops.api.sign_in.tokens import InvalidTokenError
+from hermesops.api.turn_stream import about, position_in
+from hermesops.base.waiting import cancel, pause
+from hermesops.errors import HermesError
+from hermesops.model.chat.turn import Turn
+from hermesops.model.ids import UserId
+
+router = APIRouter()
+
+LARGEST_FRAME = 1 << 20
+"""Bytes of a client's frame, as of a body."""
+
+UNAUTHORIZED = 4401
+TOO_SLOW = 4408
+_NO_TEXT = 1003
+_CHECK_S = 60.0
+"""Seconds after which a token or a session is looked at again: it may have ended, or have been revoked."""
+
+_SLOW_S = 30.0
+"""Seconds for a client to take a frame."""
+
+_MOST_FOLLOWED = 4
+
+log = structlog.get_logger()
+
+Id = Annotated[str, Field(pattern=r"^[0-9a-f-]{36}$")]
+Ref = Name | Literal[""]
+
+
+class Send(ChatRequest):
+    """Begin a turn, and follow it."""
+
+    type: Literal["send"]
+    ref: Ref = ""
+
+
+class Follow(Strict):
+    """Follow a turn."""
+
+    type: Literal["follow"]
+    turn: Id
+    after: Annotated[str, Field(pattern=CURSOR)] = ""
+    ref: Ref = ""
+
+
+class Stop(Strict):
+    """Stop a turn."""
+
+    type: Literal["stop"]
+    turn: Id
+    ref: Ref = ""
+
+
+class Approve(ApprovalRequest):
+    """Answer a request for approval."""
+
+    type: Literal["approve"]
+    turn: Id
+    ref: Ref = ""
+
+
+Frame = Send | Follow | Stop | Approve
+_FRAME: TypeAdapter[Frame] = TypeAdapter(Annotated[Frame, Field(discriminator="type")])
+
+
+@router.websocket("/chat/socket")
+async def chat_socket(socket: WebSocket, user: CurrentUser, parts: Parts) -> None:
+    """Serve a user's socket until it closes."""
+    parts.limits.refuse_stream(user)
+    await socket.accept()
+    with parts.limits.stream(user):
+        await ChatSocket(socket, parts, user).run()
+
+
+class ChatSocket:
+    """A user's open socket.
+
+    Args:
+        socket: Is accepted.
+    """
+
+    def __init__(self, socket: WebSocket, parts: ApiParts, user: UserId) -> None:
+        self._socket = socket
+        self._parts = parts
+        self._user = user
+        self._following: dict[str, asyncio.Task[None]] = {}
+        self._sending = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Serve until the client or its token ends."""
+        ends = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._look_again())]
+        try:
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel(*ends, *self._following.values())
+        if self._socket.client_state is WebSocketState.CONNECTED:
+            await self._close(done.pop().result())
+
+    async def _close(self, code: int) -> None:
+        try:
+            async with asyncio.timeout(_SLOW_S):
+                await self._socket.close(code)
+        except (TimeoutError, RuntimeError, WebSocketDisconnect):  # the client is gone
+            return
+
+    async def _read(self) -> int:
+        """Answer frames until the client ends or is too slow; the code to close with."""
+        try:
+            while (message := await self._socket.receive())["type"] == "websocket.receive":
+                text = message.get("text")
+                if text is None:
+                    return _NO_TEXT
+                await self._answer(text)
+        except TimeoutError:
+            return TOO_SLOW
+        except (WebSocketDisconnect, RuntimeError):
+            pass
+        return 1000
+
+    async def _look_again(self) -> int:
+        while True:
+            await pause(_CHECK_S)
+            try:
+                await user_of(self._socket, self._parts)
+            except (InvalidTokenError, ForeignRequestError):
+                return UNAUTHORIZED
+            except HermesError as error:  # the database or the issuer is away for a moment
+                log.info("socket_not_checked", why=error.message)
+
+    async def _answer(self, text: str) -> None:
+        try:
+            frame = _FRAME.validate_json(text)
+        except (ValidationError, ValueError):
+            await self._refuse("", HTTPStatus.UNPROCESSABLE_ENTITY, "malformed", "malformed: the frame")
+            return
+        try:
+            self._parts.limits.admit(self._user, _kind_of(frame))
+            await self._carry_out(frame)
+        except TooManyError as error:
+            await self._refuse(frame.ref, HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests", str(error))
+        except HermesError as error:
+            await self._refuse(frame.ref, *refusal_of(error))
+
+    async def _carry_out(self, frame: Frame) -> None:
+        chat, user = self._parts.chat, self._user
+        match frame:
+            case Send():
+                turn = await chat.begin(user, frame.conversation, frame.client_key, frame.message, frame.files)
+                await self._follow(turn, 0, frame.ref)
+            case Follow():
+                turn = await chat.turn(user, frame.turn)
+                await self._follow(turn, position_in(frame.after, turn.id), frame.ref)
+            case Stop():
+                turn = await chat.stop(user, frame.turn)
+                await self._send(frame.ref, "turn", turn.id, {**about(turn), "state": turn.state.value})
+            case Approve():
+                await chat.approve(user, frame.turn, int(frame.id), frame.choice)
+
+    async def _follow(self, turn: Turn, after: int, ref: str) -> None:
+        if previous := self._following.pop(turn.id, None):
+            await cancel(previous)
+        if len(self._following) >= _MOST_FOLLOWED:
+            raise TooManyError(f"more than {_MOST_FOLLOWED} turns are followed", 5)
+        self._following[turn.id] = asyncio.ensure_future(self._send_events(turn, after, ref))
+
+    async def _send_events(self, turn: Turn, after: int, ref: str) -> None:
+        try:
+            await self._send(ref, "turn", turn.id, about(turn))
+            async for event in self._parts.chat.events(turn, after):
+                await self._send(ref, event.kind, turn.id, event.data, f"{turn.id}:{event.id}")
+        except HermesError as error:
+            await self._refuse(ref, *refusal_of(error))
+        except (TimeoutError, WebSocketDisconnect, RuntimeError):  # the reader of frames ends the socket
+            pass
+        finally:
+            if self._following.get(turn.id) is asyncio.current_task():
+                del self._following[turn.id]
+
+    async def _refuse(self, ref: str, status: HTTPStatus, code: str, detail: str) -> None:
+        await self._send(ref, "problem", "", body_of(status, code, detail, self._socket.state.request_id))
+
+    async def _send(self, ref: str, event: str, turn: str, data: Mapping[str, object], id_: str = "") -> None:
+        text = json.dumps({"ref": ref, "event": event, "turn": turn, "id": id_, "data": dict(data)})
+        async with asyncio.timeout(_SLOW_S), self._sending:
+            await self._socket.send_text(text)
+
+
+def _kind_of(frame: Frame) -> Kind:
+    """Which limit a frame counts against, as its route does."""
+    match frame:
+        case Send():
+            return "turn"
+        case Follow():
+            return "read"
+        case Stop() | Approve():
+            return "change"
