@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from hermesops.platform.bootstrap import documents
+from hermesops.platform.bootstrap.boundaries import boundaries
 from hermesops.platform.bootstrap.documents import Policy
 from hermesops.platform.bootstrap.spec import BootstrapSpec, PipelineRole
 
@@ -243,7 +244,7 @@ def _provider_steps(spec: BootstrapSpec, provider: ProviderState | None) -> Iter
 
 
 def _boundary_steps(spec: BootstrapSpec, state: AccountState) -> Iterator[Step]:
-    for name, document in documents.boundaries(spec).items():
+    for name, document in boundaries(spec).items():
         boundary = state.boundaries.get(name)
         if boundary is None:
             yield Step(Action.MAKE_BOUNDARY, name)

@@ -1,4 +1,4 @@
-"""IAM documents of a bootstrap: permissions of pipelines, and boundaries of the platform's roles and users.
+"""IAM documents of a bootstrap: the bucket's policy, and trust and permissions of pipelines.
 
 Nothing that bounds somebody may be changed by whom it bounds: ``test_escalation.py`` searches these documents for ways
 around. Pure.
@@ -52,17 +52,14 @@ _PASSED_TO = ("ec2", "lambda", "monitoring.rds", "vpc-flow-logs")
 _CERTIFICATES = "us-east-1"
 """Where Cognito takes the certificate of a domain of its own from."""
 
-_ID = "-".join("?" * length for length in (8, 4, 4, 4, 12))
-"""An instance's id, which ends the name of its user: no person is called so."""
-
 
 def bucket_policy(spec: BootstrapSpec) -> Policy:
     """Nobody reaches the state's bucket without TLS, or by an old version of it."""
-    where = {"Principal": "*", "Action": "s3:*", "Resource": _bucket(spec)}
+    where = {"Principal": "*", "Action": "s3:*", "Resource": state_bucket(spec)}
     old = {"NumericLessThan": {"s3:TlsVersion": "1.2"}}
-    return _document(
+    return document_of(
         [
-            {"Sid": "HermesopsTlsOnly", "Effect": "Deny", **where, "Condition": _is("aws:SecureTransport", "false")},
+            {"Sid": "HermesopsTlsOnly", "Effect": "Deny", **where, "Condition": equals("aws:SecureTransport", "false")},
             {"Sid": "HermesopsNewTlsOnly", "Effect": "Deny", **where, "Condition": old},
         ]
     )
@@ -92,7 +89,7 @@ def trust(spec: BootstrapSpec, role: PipelineRole) -> Policy:
         "Action": "sts:AssumeRoleWithWebIdentity",
         "Condition": condition,
     }
-    return _document([statement])
+    return document_of([statement])
 
 
 def permissions(spec: BootstrapSpec, role: PipelineRole, key_arn: str) -> Policy:
@@ -100,207 +97,76 @@ def permissions(spec: BootstrapSpec, role: PipelineRole, key_arn: str) -> Policy
     statements = _reading(spec, key_arn)
     if role is PipelineRole.APPLY:
         statements += _writing(spec, key_arn)
-    return _document(statements)
+    return document_of(statements)
 
 
-def boundaries(spec: BootstrapSpec) -> Mapping[str, Policy]:
-    """The policies that bound others, by name."""
-    return {spec.boundary: _roles_boundary(spec), spec.users_boundary: _users_boundary(spec)}
-
-
-def _document(statements: list[dict[str, Any]]) -> Policy:
+def document_of(statements: list[dict[str, Any]]) -> Policy:
+    """An IAM document of these statements."""
     return {"Version": VERSION, "Statement": statements}
 
 
-def _allow(sid: str, actions: list[str], resources: str | list[str], **more: object) -> dict[str, Any]:
+def allow(sid: str, actions: list[str], resources: str | list[str], **more: object) -> dict[str, Any]:
+    """A statement that allows actions."""
     return {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources, **more}
 
 
-def _deny(sid: str, actions: list[str], **more: object) -> dict[str, Any]:
+def deny(sid: str, actions: list[str], **more: object) -> dict[str, Any]:
+    """A statement that denies actions."""
     return {"Sid": sid, "Effect": "Deny", "Action": actions, **more}
 
 
-def _is(key: str, value: str) -> dict[str, dict[str, str]]:
+def equals(key: str, value: str) -> dict[str, dict[str, str]]:
+    """A condition on one key."""
     return {"Bool" if value in {"true", "false"} else "StringEquals": {key: value}}
 
 
-def _bucket(spec: BootstrapSpec) -> list[str]:
+def state_bucket(spec: BootstrapSpec) -> list[str]:
+    """ARNs of the state's bucket, and of its objects."""
     return [spec.bucket_arn, f"{spec.bucket_arn}/*"]
 
 
-def _own_buckets(spec: BootstrapSpec) -> list[str]:
+def own_buckets(spec: BootstrapSpec) -> list[str]:
+    """ARNs of this environment's buckets, and of their objects."""
     names = f"arn:{spec.partition}:s3:::hermesops-{spec.environment}-*"
     return [names, f"{names}/*"]
 
 
-def _own_secrets(spec: BootstrapSpec) -> list[str]:
+def own_secrets(spec: BootstrapSpec) -> list[str]:
     """ARNs of this environment's secrets: those with our names, and those that RDS creates for its databases."""
     return [spec.arn("secretsmanager", f"secret:{name}") for name in (f"hermesops/{spec.environment}/*", "rds!*")]
 
 
-def _roles_boundary(spec: BootstrapSpec) -> Policy:
-    """Permissions boundary of the roles that the platform's program creates."""
-    users = f"arn:{spec.partition}:iam::{spec.account}:user/hermesops-{spec.environment}-{_ID}"
-    return _document(
-        [
-            _allow(
-                "Platform",
-                [
-                    "autoscaling:CompleteLifecycleAction",
-                    "autoscaling:Describe*",
-                    "autoscaling:RecordLifecycleActionHeartbeat",
-                    "cloudwatch:Describe*",
-                    "cloudwatch:Get*",
-                    "cloudwatch:List*",
-                    "cloudwatch:PutMetricData",
-                    "ec2:AssociateAddress",
-                    "ec2:Describe*",
-                    "ec2messages:*",
-                    "elasticache:DescribeUsers",
-                    "elasticache:ModifyUser",
-                    "logs:CreateLog*",
-                    "logs:Describe*",
-                    "logs:PutLogEvents",
-                    "logs:PutRetentionPolicy",
-                    "rds:Describe*",
-                    "secretsmanager:GetRandomPassword",
-                    "secretsmanager:ListSecrets",
-                    "ssm:UpdateInstanceInformation",
-                    "ssmmessages:*",
-                ],
-                "*",
-            ),
-            _allow("RoutersDatabase", ["rds-db:connect"], spec.arn("rds-db", "dbuser:*/router")),
-            _allow(
-                "Messages",
-                [
-                    "sns:Publish",
-                    "sqs:DeleteMessage",
-                    "sqs:GetQueue*",
-                    "sqs:ReceiveMessage",
-                ],
-                [spec.arn(service, f"hermesops-{spec.environment}-*") for service in ("sns", "sqs")],
-            ),
-            _allow(
-                "Objects",
-                [
-                    "s3:AbortMultipartUpload",
-                    "s3:DeleteObject",
-                    "s3:DeleteObjectVersion",
-                    "s3:GetBucketLocation",
-                    "s3:GetBucketVersioning",
-                    "s3:GetObject",
-                    "s3:GetObjectVersion",
-                    "s3:ListBucket",
-                    "s3:ListBucketVersions",
-                    "s3:PutObject",
-                ],
-                [*_own_buckets(spec), *_bucket(spec)],
-            ),
-            _allow(
-                "Secrets",
-                [
-                    "secretsmanager:CreateSecret",
-                    "secretsmanager:DeleteSecret",
-                    "secretsmanager:DescribeSecret",
-                    "secretsmanager:GetSecretValue",
-                    "secretsmanager:PutSecretValue",
-                    "secretsmanager:UpdateSecretVersionStage",
-                ],
-                _own_secrets(spec),
-            ),
-            _allow(
-                "Keys",
-                ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
-                spec.arn("kms", "key/*"),
-                Condition={"ForAnyValue:StringLike": {"kms:ResourceAliases": f"alias/hermesops-{spec.environment}-*"}},
-            ),
-            # Each instance's backups have a user of their own.
-            _allow(
-                "BackupUsers",
-                [
-                    "iam:CreateAccessKey",
-                    "iam:DeleteAccessKey",
-                    "iam:DeleteUser",
-                    "iam:DeleteUserPolicy",
-                    "iam:GetUser",
-                    "iam:ListAccessKeys",
-                    "iam:ListUserPolicies",
-                ],
-                users,
-            ),
-            _allow(
-                "BoundedBackupUsers",
-                ["iam:CreateUser", "iam:PutUserPolicy"],
-                users,
-                Condition=_is("iam:PermissionsBoundary", spec.policy_arn(spec.users_boundary)),
-            ),
-            *_keep(spec),
-            # Hosts run cells, whose state is in the same bucket; the platform's own is not theirs.
-            _deny("PlatformsStateIsThePipelines", ["s3:*"], Resource=f"{spec.bucket_arn}/*/platform/*"),
-        ]
-    )
-
-
-def _users_boundary(spec: BootstrapSpec) -> Policy:
-    """Permissions boundary of the backup users: objects of their bucket, and the key that encrypts it.
-
-    Hosts make users and give them policies. Without a bound, a host that was taken over would make an administrator.
-    """
-    bucket = f"arn:{spec.partition}:s3:::hermesops-{spec.environment}-backups-{spec.account}"
-    return _document(
-        [
-            _allow(
-                "Objects",
-                ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"],
-                f"{bucket}/{spec.environment}/*",
-            ),
-            _allow("Bucket", ["s3:ListBucket", "s3:GetBucketLocation"], bucket),
-            # The key is made later, by the platform's program, and is known by its alias.
-            _allow(
-                "Key",
-                ["kms:Decrypt", "kms:GenerateDataKey"],
-                spec.arn("kms", "key/*"),
-                Condition={
-                    "StringEquals": {"kms:ViaService": f"s3.{spec.region}.amazonaws.com"},
-                    "ForAnyValue:StringEquals": {"kms:ResourceAliases": f"alias/hermesops-{spec.environment}-backups"},
-                },
-            ),
-        ]
-    )
-
-
 def _reading(spec: BootstrapSpec, key_arn: str) -> list[dict[str, Any]]:
     return [
-        _allow(
+        allow(
             "ListState",
             ["s3:GetBucketLocation", "s3:GetBucketVersioning", "s3:ListBucket", "s3:ListBucketVersions"],
             spec.bucket_arn,
         ),
-        _allow("ReadState", ["s3:GetObject", "s3:GetObjectVersion"], f"{spec.bucket_arn}/*"),
-        _allow("OpenState", ["kms:Decrypt", "kms:DescribeKey"], key_arn),
-        _allow("LookAtPlatform", [f"{name}:{verb}" for name, verbs in _READING.items() for verb in verbs], "*"),
-        _allow("LookAtBuckets", ["s3:Get*Configuration", "s3:GetBucket*", "s3:ListAllMyBuckets"], "*"),
-        _allow("LookAtRoles", ["iam:Get*", "iam:List*"], "*"),
+        allow("ReadState", ["s3:GetObject", "s3:GetObjectVersion"], f"{spec.bucket_arn}/*"),
+        allow("OpenState", ["kms:Decrypt", "kms:DescribeKey"], key_arn),
+        allow("LookAtPlatform", [f"{name}:{verb}" for name, verbs in _READING.items() for verb in verbs], "*"),
+        allow("LookAtBuckets", ["s3:Get*Configuration", "s3:GetBucket*", "s3:ListAllMyBuckets"], "*"),
+        allow("LookAtRoles", ["iam:Get*", "iam:List*"], "*"),
     ]
 
 
 def _writing(spec: BootstrapSpec, key_arn: str) -> list[dict[str, Any]]:
     return [
-        _allow("WriteState", ["s3:DeleteObject", "s3:PutObject"], f"{spec.bucket_arn}/*"),
-        _allow("SealState", ["kms:Encrypt", "kms:GenerateDataKey*"], key_arn),
-        _allow(
+        allow("WriteState", ["s3:DeleteObject", "s3:PutObject"], f"{spec.bucket_arn}/*"),
+        allow("SealState", ["kms:Encrypt", "kms:GenerateDataKey*"], key_arn),
+        allow(
             "ChangePlatform",
             [f"{name}:*" for name in _READING if name not in _EVERYWHERE],
             "*",
-            Condition=_is("aws:RequestedRegion", spec.region),
+            Condition=equals("aws:RequestedRegion", spec.region),
         ),
-        _allow("ChangePlatformEverywhere", [f"{name}:*" for name in _EVERYWHERE], "*"),
-        _allow("ChangeCertificates", ["acm:*"], "*", Condition=_is("aws:RequestedRegion", _CERTIFICATES)),
-        _allow("ChangeBuckets", ["s3:*"], _own_buckets(spec)),
+        allow("ChangePlatformEverywhere", [f"{name}:*" for name in _EVERYWHERE], "*"),
+        allow("ChangeCertificates", ["acm:*"], "*", Condition=equals("aws:RequestedRegion", _CERTIFICATES)),
+        allow("ChangeBuckets", ["s3:*"], own_buckets(spec)),
         *_making_roles(spec),
-        *_keep(spec),
-        _deny(
+        *keep_bootstrap(spec),
+        deny(
             "KeepKey",
             [
                 "kms:CreateGrant",
@@ -315,7 +181,7 @@ def _writing(spec: BootstrapSpec, key_arn: str) -> list[dict[str, Any]]:
             ],
             Resource=[key_arn, spec.arn("kms", spec.alias)],
         ),
-        *_keep_others(spec),
+        *keep_others(spec),
     ]
 
 
@@ -323,13 +189,13 @@ def _making_roles(spec: BootstrapSpec) -> list[dict[str, Any]]:
     account = f"arn:{spec.partition}:iam::{spec.account}"
     below = f"hermesops/{spec.environment}/*"
     return [
-        _allow(
+        allow(
             "MakeBoundedRoles",
             ["iam:AttachRolePolicy", "iam:CreateRole", "iam:PutRolePermissionsBoundary", "iam:PutRolePolicy"],
             f"{account}:role/{below}",
-            Condition=_is("iam:PermissionsBoundary", spec.policy_arn(spec.boundary)),
+            Condition=equals("iam:PermissionsBoundary", spec.policy_arn(spec.boundary)),
         ),
-        _allow(
+        allow(
             "ChangeRoles",
             [
                 "iam:DeleteRole",
@@ -342,7 +208,7 @@ def _making_roles(spec: BootstrapSpec) -> list[dict[str, Any]]:
             ],
             f"{account}:role/{below}",
         ),
-        _allow(
+        allow(
             "ChangeProfiles",
             [
                 "iam:AddRoleToInstanceProfile",
@@ -354,21 +220,21 @@ def _making_roles(spec: BootstrapSpec) -> list[dict[str, Any]]:
             ],
             f"{account}:instance-profile/{below}",
         ),
-        _allow(
+        allow(
             "GiveRolesToServices",
             ["iam:PassRole"],
             f"{account}:role/{below}",
             Condition={"StringEquals": {"iam:PassedToService": [f"{name}.amazonaws.com" for name in _PASSED_TO]}},
         ),
-        _allow("MakeServicesOwnRoles", ["iam:CreateServiceLinkedRole"], f"{account}:role/aws-service-role/*"),
+        allow("MakeServicesOwnRoles", ["iam:CreateServiceLinkedRole"], f"{account}:role/aws-service-role/*"),
     ]
 
 
-def _keep(spec: BootstrapSpec) -> list[dict[str, Any]]:
+def keep_bootstrap(spec: BootstrapSpec) -> list[dict[str, Any]]:
     """Statements that protect the bootstrap's resources, and every permissions boundary, from the pipelines."""
     bounds = [spec.policy_arn(name) for name in (spec.boundary, spec.users_boundary)]
     return [
-        _deny(
+        deny(
             "KeepBucket",
             [
                 "s3:DeleteBucket*",
@@ -376,7 +242,7 @@ def _keep(spec: BootstrapSpec) -> list[dict[str, Any]]:
                 "s3:Put*Configuration",
                 "s3:PutBucket*",
             ],
-            Resource=_bucket(spec),
+            Resource=state_bucket(spec),
         ),
         {
             # By what is allowed: IAM's ways to change a role or a policy are many, and become more.
@@ -388,18 +254,18 @@ def _keep(spec: BootstrapSpec) -> list[dict[str, Any]]:
     ]
 
 
-def _keep_others(spec: BootstrapSpec) -> list[dict[str, Any]]:
+def keep_others(spec: BootstrapSpec) -> list[dict[str, Any]]:
     """Protect other programs and secrets of the account: changing a program means acting with its role."""
     own = f"hermesops-{spec.environment}-*"
     tag = {"StringNotEquals": {"aws:ResourceTag/hermesops:environment": spec.environment}}
     machines = [spec.arn("ec2", f"{kind}/*") for kind in ("instance", "launch-template")]
     return [
-        _deny(
+        deny(
             "KeepOthersFunctions",
             [f"lambda:{verb}*" for verb in ("Add", "Create", "Delete", "Invoke", "Publish", "Put", "Remove", "Update")],
             NotResource=[spec.arn("lambda", f"function:{own}")],
         ),
-        _deny(
+        deny(
             "KeepOthersMachines",
             [
                 "ec2:AssociateIamInstanceProfile",
@@ -411,19 +277,19 @@ def _keep_others(spec: BootstrapSpec) -> list[dict[str, Any]]:
             Resource=machines,
             Condition=tag,
         ),
-        _deny(
+        deny(
             # Else a tag would make them ours; what is being made has none yet.
             "KeepOthersTags",
             ["ec2:CreateTags"],
             Resource=machines,
             Condition={**tag, "Null": {"ec2:CreateAction": "true"}},
         ),
-        _deny(
+        deny(
             "KeepOthersSecrets",
             [
                 f"secretsmanager:{verb}*"
                 for verb in ("Delete", "GetSecretValue", "Put", "Replicate", "Rotate", "Update")
             ],
-            NotResource=_own_secrets(spec),
+            NotResource=own_secrets(spec),
         ),
     ]

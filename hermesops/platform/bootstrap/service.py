@@ -7,7 +7,8 @@ from hermesops.base.network.aws_client import call
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.infra.engine.embedded.state.bucket import parse_bucket
 from hermesops.model.check import CheckRun
-from hermesops.platform.bootstrap.account import AWS, Account
+from hermesops.platform.bootstrap.account import Account
+from hermesops.platform.bootstrap.clients import AWS
 from hermesops.platform.bootstrap.runner import Bootstrap
 from hermesops.platform.bootstrap.spec import BootstrapSpec, PipelineRole, bucket_of
 from hermesops.settings.environment import Environment

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from hermesops.agents.backup.store.repository import Bucket, policy_of
-from hermesops.infra.stacks.platform.policies import documents_of
+from hermesops.infra.stacks.platform.iam_statements import documents_of
 from hermesops.infra.stacks.registered import Registered
 from hermesops.model.ids import InstanceId
-from hermesops.platform.bootstrap.documents import boundaries
+from hermesops.platform.bootstrap.boundaries import boundaries
 from tests.support.platform.environments import ENVIRONMENTS, run_of
 from tests.support.platform.iam_rights import allows, parliament
 from tests.support.real.aws_account import spec_of

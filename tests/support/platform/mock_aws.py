@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import pulumi
 
 from hermesops.infra.stacks.dry_run import Notes, noting
-from hermesops.infra.stacks.platform import policies
 from hermesops.infra.stacks.platform.aws.answers import AwsAnswers
+from hermesops.infra.stacks.platform.policy_check import Program
 from hermesops.infra.stacks.platform.spec import PROJECT, Place
 from hermesops.infra.stacks.registered import Registered
 from hermesops.model.stack import StackRef
@@ -25,9 +25,9 @@ class Run:
     exports: Mapping[str, object] = field(default_factory=dict)
 
     @property
-    def judged(self) -> policies.Program:
+    def judged(self) -> Program:
         """As policies take it."""
-        return policies.Program(self.place, self.resources)
+        return Program(self.place, self.resources)
 
     def one(self, kind: str, name: str = "") -> Registered:
         """The one resource of a kind, and name where one is given."""

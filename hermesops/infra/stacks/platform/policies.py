@@ -4,71 +4,18 @@ Pure: a test or a pipeline runs the program against an engine that only records 
 ``violations``. Property names are those of the provider's schema (``kmsKeyId``).
 """
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from hermesops.infra.stacks.platform.spec import Place
+from hermesops.infra.stacks.platform.iam_statements import (
+    allowed_statements,
+    is_wide,
+    names_anybody,
+    refuses_clear,
+    stays_in_account,
+    texts_of,
+)
+from hermesops.infra.stacks.platform.policy_check import Check, Program, Violation
 from hermesops.infra.stacks.registered import Registered
-
-
-@dataclass(frozen=True)
-class Violation:
-    """A resource that violates a policy.
-
-    Attributes:
-        policy: Name of the policy.
-        resource: Kind and logical name.
-        what: Description of the violation.
-    """
-
-    policy: str
-    resource: str
-    what: str
-
-
-@dataclass(frozen=True)
-class Program:
-    """Registered resources of a program, and its place."""
-
-    place: Place
-    resources: Sequence[Registered]
-
-    @property
-    def is_production(self) -> bool:
-        """True for an environment with users' data."""
-        return self.place.environment == "production"
-
-    def of(self, *kinds: str) -> Iterator[Registered]:
-        """Return the resources of some kinds."""
-        return (resource for resource in self.resources if resource.kind in kinds)
-
-    def of_aws(self) -> Iterator[Registered]:
-        """Return the resources with AWS's types."""
-        return (resource for resource in self.resources if resource.type.startswith("aws:"))
-
-    def beside(self, resource: Registered, kind: str) -> Registered | None:
-        """Return the resource of a kind in the same component; ``None`` if there is none."""
-        return next((other for other in self.of(kind) if other.parent == resource.parent), None)
-
-
-@dataclass(frozen=True)
-class Check:
-    """One rule of a policy, for resources of some kinds.
-
-    Attributes:
-        policy: Name of its policy.
-        kinds: Kinds of resources to check; empty for all of AWS.
-        what: Description of a violation.
-        wrong: Checks a resource: false or an empty text for success, another text for details of the violation.
-    """
-
-    policy: str
-    kinds: tuple[str, ...]
-    what: str
-    wrong: Callable[[Program, Registered], object]
-
 
 SEALED_BY: Mapping[str, str] = {
     "rds.Instance": "kmsKeyId",
@@ -252,8 +199,8 @@ def _bucket_open(program: Program, resource: Registered) -> bool:
 def _lets_anybody(_: Program, resource: Registered) -> str:
     return ", ".join(
         statement["Sid"]
-        for statement in _allowed(resource)
-        if _anybody(statement.get("Principal")) and not _own_account(statement)
+        for statement in allowed_statements(resource)
+        if names_anybody(statement.get("Principal")) and not stays_in_account(statement)
     )
 
 
@@ -296,11 +243,11 @@ def _unbounded(program: Program, resource: Registered) -> bool:
 
 def _says_everything(_: Program, resource: Registered) -> str:
     statements = []
-    for statement in _allowed(resource):
+    for statement in allowed_statements(resource):
         if (resource.kind, statement["Sid"]) in WILDCARDS:
             continue
-        wide = [word for word in _list(statement.get("Action")) if "*" in word]
-        wide += [arn for arn in _list(statement.get("Resource")) if _is_wide(arn)]
+        wide = [word for word in texts_of(statement.get("Action")) if "*" in word]
+        wide += [arn for arn in texts_of(statement.get("Resource")) if is_wide(arn)]
         wide += [key for key in ("NotAction", "NotResource", "NotPrincipal") if key in statement]
         if wide:
             statements.append(f"{statement['Sid']} says {', '.join(wide)}")
@@ -317,7 +264,7 @@ def _clear_database(program: Program, resource: Registered) -> bool:
 def _clear_policy(kind: str) -> Callable[[Program, Registered], bool]:
     """Make a check that no policy of that kind and name refuses requests in the clear."""
     return lambda program, resource: (
-        not any(_refuses_clear(other) for other in program.of(kind) if other.name == resource.name)
+        not any(refuses_clear(other) for other in program.of(kind) if other.name == resource.name)
     )
 
 
@@ -445,52 +392,3 @@ CHECKS = (
     ),
 )
 """Everything that has to hold."""
-
-
-def documents_of(resource: Registered) -> list[Mapping[str, Any]]:
-    """Parse a resource's IAM documents: its policy, and its trust policy."""
-    texts = [resource.inputs.get(key) for key in ("policy", "assumeRolePolicy")]
-    return [json.loads(text) for text in texts if isinstance(text, str)]
-
-
-def _allowed(resource: Registered) -> list[Mapping[str, Any]]:
-    """Return the statements of a resource's documents that allow something."""
-    documents = documents_of(resource)
-    return [
-        statement for document in documents for statement in document["Statement"] if statement["Effect"] == "Allow"
-    ]
-
-
-def _list(value: object) -> list[str]:
-    return [value] if isinstance(value, str) else list(value) if isinstance(value, list) else []
-
-
-def _is_wide(arn: str) -> bool:
-    """Return whether an ARN stands for all of its service or kind, as ``*`` or ``…:instance/*``."""
-    name = arn.split(":", 5)[-1]
-    return (
-        arn == "*"
-        or name == "*"
-        or (name.endswith("/*") and "/" not in name[:-2] and not arn.startswith("arn:aws:s3:::"))
-    )
-
-
-def _anybody(principal: object) -> bool:
-    return principal == "*" or (isinstance(principal, dict) and "*" in _list(principal.get("AWS", [])))
-
-
-def _own_account(statement: Mapping[str, Any]) -> bool:
-    """Return whether a condition excludes other accounts, or the resource is a public one of AWS."""
-    equals = statement.get("Condition", {}).get("StringEquals", {})
-    if {"kms:CallerAccount", "aws:PrincipalAccount"} & set(equals):
-        return True
-    return all(arn.startswith("arn:aws:s3:::amazon-ssm-") for arn in _list(statement.get("Resource", [])))
-
-
-def _refuses_clear(policy: Registered) -> bool:
-    return any(
-        statement["Effect"] == "Deny"
-        and statement.get("Principal") == "*"
-        and statement.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport") == "false"
-        for statement in json.loads(policy.inputs["policy"])["Statement"]
-    )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from hermesops.platform.bootstrap import documents
+from hermesops.platform.bootstrap.boundaries import boundaries
 from hermesops.platform.bootstrap.decide import (
     AccountState,
     Action,
@@ -40,7 +41,7 @@ ROLES = {
     role: RoleState(documents.trust(SPEC, role), documents.permissions(SPEC, role, KEY.arn), SPEC.tags)
     for role in PipelineRole
 }
-BOUNDARIES = {name: BoundaryState(item, SPEC.tags) for name, item in documents.boundaries(SPEC).items()}
+BOUNDARIES = {name: BoundaryState(item, SPEC.tags) for name, item in boundaries(SPEC).items()}
 READY = AccountState(KEY, BUCKET, ProviderState((AUDIENCE,), SPEC.tags), BOUNDARIES, ROLES)
 APPLY = PipelineRole.APPLY
 

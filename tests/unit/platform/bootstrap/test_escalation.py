@@ -10,6 +10,7 @@ import pytest
 from hermesops.agents.backup.store.repository import user_of
 from hermesops.model.ids import InstanceId
 from hermesops.platform.bootstrap import documents
+from hermesops.platform.bootstrap.boundaries import boundaries
 from hermesops.platform.bootstrap.spec import PipelineRole
 from tests.support.platform.iam_rights import ADMIN, Account, Document, Identity, allows, parliament
 from tests.support.real.aws_account import ACCOUNT, REGION, spec_of
@@ -17,7 +18,7 @@ from tests.support.real.aws_account import ACCOUNT, REGION, spec_of
 SPEC = spec_of(bucket="hermesops-state")
 KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234"
 IAM = f"arn:aws:iam::{ACCOUNT}"
-BOUNDS = {SPEC.policy_arn(name): statement for name, statement in documents.boundaries(SPEC).items()}
+BOUNDS = {SPEC.policy_arn(name): statement for name, statement in boundaries(SPEC).items()}
 ROLES_BOUND, USERS_BOUND = BOUNDS
 PIPELINES = {SPEC.role_arn(role): documents.permissions(SPEC, role, KEY) for role in PipelineRole}
 PREVIEW, APPLY = PIPELINES
@@ -224,7 +225,7 @@ def test_state_and_its_key_stay_as_bootstrap_made_them(bucket: str) -> None:
     spec = spec_of(bucket=bucket)
     given = [
         *(documents.permissions(spec, pipeline_role, KEY) for pipeline_role in PipelineRole),
-        *documents.boundaries(spec).values(),
+        *boundaries(spec).values(),
     ]
 
     allowed = [

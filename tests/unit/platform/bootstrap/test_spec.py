@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from hermesops.errors import UsageError
-from hermesops.platform.bootstrap.documents import Policy, boundaries, permissions, trust
+from hermesops.platform.bootstrap.boundaries import boundaries
+from hermesops.platform.bootstrap.documents import Policy, permissions, trust
 from hermesops.platform.bootstrap.spec import BootstrapSpec, PipelineRole, bucket_of, check
 from tests.support.platform.iam_rights import parliament
 from tests.support.real.aws_account import ACCOUNT, SUBJECTS, spec_of

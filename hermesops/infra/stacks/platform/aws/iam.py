@@ -16,6 +16,9 @@ from hermesops.infra.stacks.platform.spec import Place
 _ID = "-".join("?" * length for length in (8, 4, 4, 4, 12))
 """An instance's id, as patterns of IAM spell it."""
 
+_STATE_PROJECT = "fleet"
+"""The project whose state hosts write: cells. The platform's own is the pipelines'."""
+
 Statement = Mapping[str, Any]
 """One statement of a document; resources may be outputs of Pulumi."""
 
@@ -132,5 +135,35 @@ def may_make_backup_users(place: Place) -> list[Statement]:
                 "iam:ListUserPolicies",
             ],
             users,
+        ),
+    ]
+
+
+def rights_in_buckets(place: Place, releases: str, backups: str) -> list[Statement]:
+    """Return a host's rights in the buckets of releases, backups and state; the first two by their ARNs."""
+    state = f"arn:aws:s3:::{place.state_bucket}"
+    below = [f"{state}/.pulumi/{kind}/{_STATE_PROJECT}/*" for kind in ("backups", "history", "stacks")] + [
+        f"{state}/.pulumi/locks/organization/{_STATE_PROJECT}/*"
+    ]
+    return [
+        allow("ReadReleases", ["s3:GetObject"], [f"{releases}/*"]),
+        allow(
+            "LookAtBuckets",
+            ["s3:GetBucketLocation", "s3:GetBucketVersioning", "s3:ListBucket", "s3:ListBucketVersions"],
+            [releases, backups, state],
+        ),
+        # Prunes, and erases what belonged to users that left, once nothing locks it any more.
+        allow(
+            "KeepBackups",
+            ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"],
+            [f"{backups}/*"],
+        ),
+        allow("CellsState", ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], below),
+        allow("StatesVersion", ["s3:GetObject"], [f"{state}/.pulumi/meta.yaml"]),
+        allow(
+            "SealState",
+            ["kms:Decrypt", "kms:GenerateDataKey"],
+            [place.arn("kms", "key/*")],
+            Condition={"ForAnyValue:StringEquals": {"kms:ResourceAliases": f"alias/{place.prefix}-state"}},
         ),
     ]

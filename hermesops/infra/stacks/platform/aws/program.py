@@ -34,9 +34,6 @@ _RDS_AUTHORITIES = "/etc/hermes-platform/tls/rds.crt"
 _ROUTER_PASSFILE = "/etc/hermes-platform/secrets/database/hermes-router"
 """Both written by role ``hermes_platform_aws``."""
 
-_STATE_PROJECT = "fleet"
-"""The project whose state hosts write: cells. The platform's own is the pipelines'."""
-
 
 @dataclass(frozen=True)
 class AwsPlatformProgram:
@@ -317,7 +314,7 @@ class _Platform:
         """Return the IAM statements of hermesops' services on a host."""
         place, keys = self._place, self._keys
         return [
-            *self._rights_in_buckets(),
+            *iam.rights_in_buckets(place, self._releases.arn, self._backups.arn),
             allow(
                 "OpenSealed",
                 ["kms:Decrypt", "kms:GenerateDataKey"],
@@ -351,35 +348,6 @@ class _Platform:
             ),
             allow("RoutersDatabase", ["rds-db:connect"], [self._database.router_arn]),
             *iam.may_make_backup_users(place),
-        ]
-
-    def _rights_in_buckets(self) -> list[Statement]:
-        place, releases, backups = self._place, self._releases.arn, self._backups.arn
-        state = f"arn:aws:s3:::{place.state_bucket}"
-        below = [f"{state}/.pulumi/{kind}/{_STATE_PROJECT}/*" for kind in ("backups", "history", "stacks")] + [
-            f"{state}/.pulumi/locks/organization/{_STATE_PROJECT}/*"
-        ]
-        return [
-            allow("ReadReleases", ["s3:GetObject"], [f"{releases}/*"]),
-            allow(
-                "LookAtBuckets",
-                ["s3:GetBucketLocation", "s3:GetBucketVersioning", "s3:ListBucket", "s3:ListBucketVersions"],
-                [releases, backups, state],
-            ),
-            # Prunes, and erases what belonged to users that left, once nothing locks it any more.
-            allow(
-                "KeepBackups",
-                ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"],
-                [f"{backups}/*"],
-            ),
-            allow("CellsState", ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], below),
-            allow("StatesVersion", ["s3:GetObject"], [f"{state}/.pulumi/meta.yaml"]),
-            allow(
-                "SealState",
-                ["kms:Decrypt", "kms:GenerateDataKey"],
-                [place.arn("kms", "key/*")],
-                Condition={"ForAnyValue:StringEquals": {"kms:ResourceAliases": f"alias/{place.prefix}-state"}},
-            ),
         ]
 
     def _outputs(self) -> PlatformOutputs[Input[str]]:

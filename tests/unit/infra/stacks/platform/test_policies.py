@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from hermesops.infra.stacks.platform import policies
-from hermesops.infra.stacks.platform.policies import CHECKS, Check, Program, violations
+from hermesops.infra.stacks.platform.iam_statements import documents_of
+from hermesops.infra.stacks.platform.policies import CHECKS, violations
+from hermesops.infra.stacks.platform.policy_check import Check, Program
 from hermesops.infra.stacks.registered import Registered
 from tests.support.platform.environments import ENVIRONMENTS, run_of
 from tests.support.suite.cases import each_case
@@ -215,7 +217,7 @@ def test_every_wildcard_that_is_allowed_is_used() -> None:
         for environment in ENVIRONMENTS
         for resource in run_of(environment).resources
         if resource.type.startswith("aws:")
-        for document in policies.documents_of(resource)
+        for document in documents_of(resource)
         for statement in document["Statement"]
     }
     names = {resource.name for resource in run_of("staging").judged.of("secretsmanager.Secret")}
