@@ -1,25 +1,23 @@
 """Points an environment of this computer at its platform: settings, keys, and the registry's rows."""
 
 import asyncio
-import json
-import re
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from hermesops.access.pki.authority import Authority
 from hermesops.base.files.private_file import make_private_folder, replace_secret
-from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.infra.engine.embedded.state.bucket import BucketAccess
-from hermesops.infra.engine.embedded.state.storage import Storage, open_storage
+from hermesops.infra.engine.embedded.state.folder_copy import FolderCopy
+from hermesops.infra.engine.embedded.state.storage import open_storage
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.model.access.audit import ChainReport
 from hermesops.model.access.certificate import CallerName
 from hermesops.platform.host import run_on_host
 from hermesops.platform.parts.control import DATABASE_USER, OPERATOR, STORE_KEYS
 from hermesops.platform.parts.tls import client_pair, is_of_caller
+from hermesops.settings.edited_text import edited
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import value_of, variable_of
 from hermesops.store.registry import Registry
@@ -351,28 +349,6 @@ class PlatformConnection:
         return done.text
 
 
-@dataclass(frozen=True)
-class FolderCopy:
-    """Copies files of a folder into a bucket, those that are not there yet."""
-
-    what: str
-    folder: Path
-    target: Storage
-    below: str = ""
-
-    def run(self) -> int:
-        """Copy new and changed files into the target; returns the number of files written."""
-        files = [file for file in sorted((self.folder / self.below).rglob("*")) if file.is_file()]
-        count = 0
-        for file in files:
-            name = file.relative_to(self.folder).as_posix()
-            content = file.read_bytes()
-            if not name.endswith(".new") and self.target.read(name) != content:
-                self.target.write(name, content)
-                count += 1
-        return count
-
-
 def folder_copies(env: Environment, settings: Mapping[str, str]) -> list[FolderCopy]:
     """Copies of this computer's releases and Pulumi states into the platform's buckets.
 
@@ -420,58 +396,3 @@ def take_back(env: Environment) -> None:
     finally:
         source.close()
     files.before.replace(files.settings)
-
-
-_HEADER = re.compile(r"\s*\[([^\[\]]+)\]\s*(#.*)?")
-
-
-def edited(text: str, values: Mapping[str, str]) -> str:
-    """A settings.toml with values changed or added, and everything else as it is, comments too.
-
-    Args:
-        values: By the names of settings; one with a dot is in a table.
-
-    Raises:
-        UsageError: The file is written in a way that this cannot change.
-    """
-    lines, table = [], ""
-    for line in text.splitlines():
-        header = _HEADER.fullmatch(line)
-        table = header[1].strip() if header else table
-        key = line.partition("=")[0].strip()
-        if header or not key or f"{table}.{key}".lstrip(".") not in values:
-            lines.append(line)
-    tables: dict[str, list[str]] = {}
-    for name, value in values.items():
-        where, _, key = name.rpartition(".")
-        tables.setdefault(where, []).append(f"{key} = {_quoted(value)}")
-    heads = {match[1].strip(): at for at, line in enumerate(lines) if (match := _HEADER.fullmatch(line))}
-    for where, added in sorted(tables.items(), key=lambda pair: heads.get(pair[0], len(lines)), reverse=True):
-        if where in heads:
-            lines[heads[where] + 1 : heads[where] + 1] = added
-        elif where:
-            lines += [*([""] if lines else []), f"[{where}]", *added]
-    lines = [*tables.get("", []), *lines]
-    changed = "\n".join(lines) + "\n"
-    if _read(changed) != (_read(text) or {}) | dict(values):
-        raise UsageError("settings.toml is written in a way that cannot be changed here", hint="set these by hand")
-    return changed
-
-
-def _quoted(value: str) -> str:
-    """A text as TOML's basic string, which is JSON's but for one character."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _read(text: str) -> dict[str, object] | None:
-    try:
-        return _flat(tomllib.loads(text))
-    except tomllib.TOMLDecodeError:
-        return None
-
-
-def _flat(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    flat: dict[str, object] = {}
-    for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermesops.errors import UsageError
-from hermesops.platform.connect import edited
+from hermesops.settings.edited_text import edited
 
 OURS = """# ours
 region = "nbg1" # where we are
