@@ -1,4 +1,4 @@
-"""Times in shapes."""
+"""Times as all shapes have them."""
 
 from datetime import datetime
 

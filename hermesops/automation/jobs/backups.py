@@ -25,7 +25,7 @@ _ONE_BY_ONE = Limits(at_once=1, slow_after_s=600.0, within_s=3600.0)
 
 @dataclass(frozen=True)
 class BackupJobs:
-    """Declares the jobs about backups."""
+    """Declares the jobs about backups; workers and operators run them."""
 
     registry: Registry
     operations: Operations
@@ -33,7 +33,7 @@ class BackupJobs:
     drills: Drills
 
     def all(self) -> tuple[Job, ...]:
-        """Every job about backups."""
+        """Every job about backups, in the order of ``job list``."""
         return (
             Job(
                 "backups",

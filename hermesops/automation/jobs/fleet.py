@@ -39,7 +39,7 @@ class FleetJobs:
     model_tokens: ModelTokens
 
     def all(self) -> tuple[Job, ...]:
-        """Every job about the fleet."""
+        """Every job about the fleet, in the order of ``job list``."""
         return (
             Job(
                 "lifecycle",

@@ -35,7 +35,7 @@ class UserJobs:
     connections: Callable[[], ConnectionWork | None]
 
     def all(self) -> tuple[Job, ...]:
-        """Every job about users."""
+        """Every job about users, in the order of ``job list``."""
         return (
             Job(
                 BILLING,

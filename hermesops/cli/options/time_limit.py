@@ -32,11 +32,11 @@ class TimeLimit:
     left: HermesError | None = None
 
     def begin(self, seconds: float) -> None:
-        """Count from now on."""
+        """Begin to count the seconds of the limit."""
         self.seconds, self.deadline, self.left = seconds, time.monotonic() + seconds, None
 
     def is_over(self) -> bool:
-        """Whether its time is up."""
+        """Whether the seconds of the limit are over."""
         return time.monotonic() >= self.deadline
 
     async def keep(self, work: Coroutine[Any, Any, T]) -> T:

@@ -72,7 +72,7 @@ class OwnPython:
 
     @property
     def files(self) -> dict[str, SourceFile]:
-        """The archive's files, by path."""
+        """The files of the interpreter's archive, by their paths."""
         return {f"python/{path}": file for path, file in self.tree.files.items()}
 
 

@@ -30,7 +30,7 @@ class RequestKind(StrEnum):
 
 
 class RequestState(StrEnum):
-    """States of a request."""
+    """States of a user's request, from its receipt to its end."""
 
     QUEUED = "queued"
     """No worker has decided about it."""

@@ -9,7 +9,7 @@ from hermesops.model.ids import InstanceId, UserId
 
 
 class TurnState(StrEnum):
-    """Processing states of a turn."""
+    """Processing states of a turn of the web chat."""
 
     QUEUED = "queued"
     """The agent was not asked yet."""
@@ -73,7 +73,7 @@ class Turn:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing follows any more."""
+        """Whether the turn has ended and no event follows."""
         return self.state in ENDED
 
 

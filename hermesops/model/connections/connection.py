@@ -8,7 +8,7 @@ from hermesops.model.ids import InstanceId, UserId
 
 
 class ConnectionState(StrEnum):
-    """States of a connection."""
+    """States of an agent's connection to a service."""
 
     REQUESTED = "requested"
     """The user got a link. Nothing that the vendor says of the account counts before the same browser comes back."""

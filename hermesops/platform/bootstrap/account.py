@@ -13,7 +13,7 @@ from hermesops.platform.bootstrap.spec import BootstrapSpec
 
 
 class Account:
-    """One account and region."""
+    """One account and region: reads and changes of a bootstrap."""
 
     def __init__(self, region: str) -> None:
         self._clients = AwsClients(region)
@@ -42,7 +42,7 @@ class Account:
         return self._observation.observe(spec)
 
     def bucket(self, spec: BootstrapSpec) -> BucketState | None:
-        """As ``AccountObservation.bucket``."""
+        """The bucket of the state, as ``AccountObservation.bucket`` returns it."""
         return self._observation.bucket(spec)
 
     def do(self, spec: BootstrapSpec, step: Step, state: AccountState) -> None:

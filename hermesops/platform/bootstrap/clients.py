@@ -43,19 +43,19 @@ class AwsClients:
 
     @cached_property
     def s3(self) -> "S3Client":
-        """S3's client."""
+        """The client of S3 in this region."""
         client: S3Client = self.open("s3")
         return client
 
     @cached_property
     def kms(self) -> "KMSClient":
-        """KMS's client."""
+        """The client of KMS in this region."""
         client: KMSClient = self.open("kms")
         return client
 
     @cached_property
     def iam(self) -> "IAMClient":
-        """IAM's client."""
+        """The client of IAM, which has no region."""
         client: IAMClient = self.open("iam")
         return client
 
@@ -100,7 +100,7 @@ def code_of(error: Any) -> str:  # noqa: ANN401 - of a library that loads late
 
 
 def tags_of(tags: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
-    """Tags by name."""
+    """Tags of a resource, by their names."""
     return {tag["Key"]: tag["Value"] for tag in tags or ()}
 
 

@@ -106,17 +106,17 @@ def document_of(statements: list[dict[str, Any]]) -> Policy:
 
 
 def allow(sid: str, actions: list[str], resources: str | list[str], **more: object) -> dict[str, Any]:
-    """A statement that allows actions."""
+    """A statement that allows actions on resources."""
     return {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources, **more}
 
 
 def deny(sid: str, actions: list[str], **more: object) -> dict[str, Any]:
-    """A statement that denies actions."""
+    """A statement that denies actions; ``more`` has resources and conditions."""
     return {"Sid": sid, "Effect": "Deny", "Action": actions, **more}
 
 
 def equals(key: str, value: str) -> dict[str, dict[str, str]]:
-    """A condition on one key."""
+    """A condition that one key has one value."""
     return {"Bool" if value in {"true", "false"} else "StringEquals": {key: value}}
 
 

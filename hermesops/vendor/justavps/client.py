@@ -5,11 +5,22 @@ from functools import partial
 
 import httpx
 
-from hermesops.vendor.justavps import errors, ordering, wire
 from hermesops.vendor.justavps.connections import Closing
+from hermesops.vendor.justavps.errors import ChangeNotJsonError, ReadNotJsonError
+from hermesops.vendor.justavps.ordering import newest_named, order_once
 from hermesops.vendor.justavps.sharing import Shared
 from hermesops.vendor.justavps.toolbox import Toolbox
 from hermesops.vendor.justavps.transport import Call, Transport
+from hermesops.vendor.justavps.wire import (
+    Account,
+    Image,
+    Machine,
+    MachineOrder,
+    ProxyToken,
+    ServerType,
+    Usage,
+    UsageAnswer,
+)
 
 _SLOW_READ_S = 60.0
 """One machine's answer was seen to take six seconds; leave ten times that."""
@@ -35,25 +46,25 @@ class Client(Closing):
         self._transport = Transport(base_url, api_key, transport=transport)
         self.toolbox = Toolbox(self._transport)
         everything = replace(_read("/machines"), largest=_LARGEST_LIST)
-        self._list = Shared(partial(self._transport.ask_for_list, everything, "machines", wire.Machine))
+        self._list = Shared(partial(self._transport.ask_for_list, everything, "machines", Machine))
 
     async def aclose(self) -> None:
         """Close all connections to the API."""
         await self._list.close()
         await self._transport.aclose()
 
-    async def list_machines(self) -> list[wire.Machine]:
+    async def list_machines(self) -> list[Machine]:
         """All machines of the account that are not deleted; the API has no filter and no pages.
 
         Read after this was called, and once for all concurrent callers: each create looks for its name.
         """
         return list(await self._list())
 
-    async def find_machine(self, name: str) -> wire.Machine | None:
+    async def find_machine(self, name: str) -> Machine | None:
         """The newest machine of exactly that name, or ``None``. Names are not unique at the vendor."""
-        return ordering.newest_named(await self.list_machines(), name)
+        return newest_named(await self.list_machines(), name)
 
-    async def get_machine(self, machine_id: str) -> wire.Machine:
+    async def get_machine(self, machine_id: str) -> Machine:
         """Read one machine.
 
         Raises:
@@ -61,11 +72,11 @@ class Client(Closing):
             ReadNotJsonError: The answer is of another machine.
         """
         call = _read(f"/machines/{machine_id}")
-        machine = await self._transport.ask_for(call, wire.Machine)
+        machine = await self._transport.ask_for(call, Machine)
         _refuse_other(call, "machine", machine.id == machine_id)
         return machine
 
-    async def create_machine(self, order: wire.MachineOrder) -> wire.Machine:
+    async def create_machine(self, order: MachineOrder) -> Machine:
         """Rent a machine, once: one of exactly that name that exists already is returned instead.
 
         Billing starts when JustAVPS accepts. The order is sent at most once; after a lost answer or a 5xx the
@@ -79,12 +90,12 @@ class Client(Closing):
         Source:
             kortix-ai/suna at 1de0693, 2026-04-17: orders answered with 5xx that were carried out.
         """
-        return await ordering.order_once(order, self.find_machine, self.post_order)
+        return await order_once(order, self.find_machine, self.post_order)
 
-    async def post_order(self, order: wire.MachineOrder) -> wire.Machine:
+    async def post_order(self, order: MachineOrder) -> Machine:
         """Send one order without a look for its name. For ``create_machine`` alone."""
         call = Call("POST", "/machines", body=order.to_wire(), read_timeout_s=_ORDER_S)
-        machine = await self._transport.ask_for(call, wire.Machine)
+        machine = await self._transport.ask_for(call, Machine)
         _refuse_other(call, "machine", machine.name == order.name)
         return machine
 
@@ -113,14 +124,14 @@ class Client(Closing):
             Call("POST", f"/machines/{machine_id}/{verb}", body=body, read_timeout_s=_SLOW_READ_S)
         )
 
-    async def list_images(self) -> list[wire.Image]:
+    async def list_images(self) -> list[Image]:
         """All images of the account that are not deleted."""
-        return await self._transport.ask_for_list(_read("/images"), "images", wire.Image)
+        return await self._transport.ask_for_list(_read("/images"), "images", Image)
 
-    async def get_image(self, image_id: str) -> wire.Image:
+    async def get_image(self, image_id: str) -> Image:
         """Read the image with that id."""
         call = _read(f"/images/{image_id}")
-        image = await self._transport.ask_for(call, wire.Image)
+        image = await self._transport.ask_for(call, Image)
         _refuse_other(call, "image", image.id == image_id)
         return image
 
@@ -128,45 +139,45 @@ class Client(Closing):
         """Delete an image for good. One that is gone already is success."""
         await self._transport.ask_gone(Call("DELETE", f"/images/{image_id}", read_timeout_s=_SLOW_READ_S))
 
-    async def save_image(self, machine_id: str, *, name: str) -> wire.Image:
+    async def save_image(self, machine_id: str, *, name: str) -> Image:
         """Begin to save a ready machine's disk as an image; ``creating`` at first, for up to tens of minutes.
 
         The disk is copied as of one instant, as if the power had failed then. Names are not unique.
         """
         call = Call("POST", f"/machines/{machine_id}/image", body={"name": name}, read_timeout_s=_SLOW_READ_S)
-        return await self._transport.ask_for(call, wire.Image)
+        return await self._transport.ask_for(call, Image)
 
-    async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> wire.ProxyToken:
+    async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> ProxyToken:
         """Create a token that opens the machine's ports through the vendor's proxy.
 
         ``label`` is its purpose, as it appears in the vendor's list. The vendor caps ``lifetime_s`` at seven days,
         we at six hours.
         """
         body = {"machine_id": machine_id, "label": label, "expires_in_seconds": lifetime_s}
-        return await self._transport.ask_for(Call("POST", "/proxy-tokens", body=body), wire.ProxyToken)
+        return await self._transport.ask_for(Call("POST", "/proxy-tokens", body=body), ProxyToken)
 
     async def revoke_proxy_token(self, token_id: str) -> None:
         """End a token before its time. One that is gone already is success."""
         await self._transport.ask_gone(Call("DELETE", f"/proxy-tokens/{token_id}"))
 
-    async def list_server_types(self, *, region: str, provider: str = "cloud") -> list[wire.ServerType]:
+    async def list_server_types(self, *, region: str, provider: str = "cloud") -> list[ServerType]:
         """The sizes sold in a region, with ``available`` saying whether one can be had now."""
         call = _read("/server-types", query={"provider": provider, "region": region})
-        return await self._transport.ask_for_list(call, "server_types", wire.ServerType)
+        return await self._transport.ask_for_list(call, "server_types", ServerType)
 
-    async def get_account(self) -> wire.Account:
+    async def get_account(self) -> Account:
         """The account of this key; the cheapest way to check that the key works."""
-        return await self._transport.ask_for(_read("/account"), wire.Account)
+        return await self._transport.ask_for(_read("/account"), Account)
 
-    async def get_usage(self) -> wire.Usage:
+    async def get_usage(self) -> Usage:
         """Read the usage of the current period, with the vendor's own estimate of its cost."""
-        return (await self._transport.ask_for(_read("/account/usage"), wire.UsageAnswer)).current_period
+        return (await self._transport.ask_for(_read("/account/usage"), UsageAnswer)).current_period
 
 
 def _refuse_other(call: Call, what: str, is_meant: bool) -> None:  # noqa: FBT001 - what was found out
     """Refuse an answer about another thing: the next change would be made to that one."""
     if not is_meant:
-        kind = errors.ChangeNotJsonError if call.changes else errors.ReadNotJsonError
+        kind = ChangeNotJsonError if call.changes else ReadNotJsonError
         raise kind(call.shown, f"an answer about another {what}", status=200)
 
 

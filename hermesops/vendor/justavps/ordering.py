@@ -5,7 +5,17 @@ from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 
 from hermesops.base.waiting import Pending, pause, until
-from hermesops.vendor.justavps import errors
+from hermesops.vendor.justavps.errors import (
+    CommandTimedOutError,
+    LostAnswerError,
+    LostReadError,
+    NotFoundError,
+    NotJsonError,
+    OrderUnknownError,
+    ReadServerError,
+    ServerError,
+    UnreachableError,
+)
 from hermesops.vendor.justavps.wire import Machine, MachineOrder, MachineStatus
 
 _ATTEMPTS = 5
@@ -40,12 +50,12 @@ async def order_once(order: MachineOrder, find: Find, post: Callable[[MachineOrd
         return existing
     try:
         return await post(order)
-    except (errors.ServerError, errors.LostAnswerError, errors.NotJsonError, errors.CommandTimedOutError) as lost:
+    except (ServerError, LostAnswerError, NotJsonError, CommandTimedOutError) as lost:
         cause = lost
     machine = await _find(find, order.name)
     if machine is not None:
         return machine
-    raise errors.OrderUnknownError(
+    raise OrderUnknownError(
         cause.call,
         f"the order of {order.name} has no clear answer ({cause.said}), and no machine of that name has appeared",
         name=order.name,
@@ -62,7 +72,7 @@ async def _find(find: Find, name: str) -> Machine | None:
         attempts += 1
         try:
             machine = await find(name)
-        except (errors.UnreachableError, errors.LostReadError, errors.ReadServerError) as failure:
+        except (UnreachableError, LostReadError, ReadServerError) as failure:
             return Pending(failure.said) if attempts < _ATTEMPTS else None
         if machine is None and attempts < _ATTEMPTS:
             return Pending("none of that name yet")
@@ -98,14 +108,14 @@ async def wait_ready(
             await pause(_PATIENT_POLL_S)
         try:
             machine = await get_machine(machine_id)
-        except errors.NotFoundError:
+        except NotFoundError:
             if waited > _ABSENT_GRACE_S:
                 raise
             return Pending("not known to JustAVPS yet")
-        except (errors.UnreachableError, errors.LostReadError, errors.ReadServerError) as failure:
+        except (UnreachableError, LostReadError, ReadServerError) as failure:
             return Pending(failure.said)
         if machine.status is MachineStatus.DELETED:
-            raise errors.NotFoundError(f"GET /machines/{machine_id}", "it was deleted", status=404)
+            raise NotFoundError(f"GET /machines/{machine_id}", "it was deleted", status=404)
         if machine.status is MachineStatus.READY:
             return machine
         return Pending(f"{machine.status} {machine.provisioning_stage}".strip())

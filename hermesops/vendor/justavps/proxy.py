@@ -12,9 +12,9 @@ from typing import Any, Self
 import httpx
 
 from hermesops.base.network.web_address import is_loopback
-from hermesops.vendor.justavps import errors
 from hermesops.vendor.justavps.answer_body import AnswerBody, Deadline
 from hermesops.vendor.justavps.connections import CONNECT_S, Closing, http_client
+from hermesops.vendor.justavps.errors import ReadNotJsonError, UnreachableError
 from hermesops.vendor.justavps.own_connection import begin_head
 from hermesops.vendor.justavps.sse import ServerSentEvent, events_of
 from hermesops.vendor.justavps.transport import NOT_ANSWERED, Call, lost
@@ -52,9 +52,7 @@ class Port:
         """
         url = machine.url_of_port(port)
         if url is None:
-            raise errors.ReadNotJsonError(
-                f"GET /machines/{machine.id}", "no urls.port_template in the answer", status=200
-            )
+            raise ReadNotJsonError(f"GET /machines/{machine.id}", "no urls.port_template in the answer", status=200)
         return cls(url, token)
 
 
@@ -207,8 +205,8 @@ class ProxyClient(Closing):
         return url, {}
 
 
-def _elsewhere(why: str) -> errors.UnreachableError:
-    return errors.UnreachableError(
+def _elsewhere(why: str) -> UnreachableError:
+    return UnreachableError(
         "urls.port_template of a machine",
         f"it names a port {why}; no token is sent there",
         hint="if that is where JustAVPS serves machines, set proxy_domain in settings.toml",

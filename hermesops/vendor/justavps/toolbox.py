@@ -8,7 +8,13 @@ from typing import Literal
 
 from pydantic import field_validator
 
-from hermesops.vendor.justavps import errors
+from hermesops.vendor.justavps.errors import (
+    CommandTimedOutError,
+    LostChangeError,
+    NotAllowedError,
+    NotFoundError,
+    scrubbed,
+)
 from hermesops.vendor.justavps.sse import ServerSentEvent, events_of
 from hermesops.vendor.justavps.transport import Call, Transport
 from hermesops.vendor.justavps.wire import Wire
@@ -126,7 +132,7 @@ class Toolbox:
                     yield parsed
                 if isinstance(parsed, ExitEvent):
                     return
-        raise errors.LostChangeError(call.shown, "the stream ended without an exit code")
+        raise LostChangeError(call.shown, "the stream ended without an exit code")
 
     async def upload(
         self, machine_id: str, path: str, content: bytes | Path | AsyncIterable[bytes], *, mode: int = 0o644
@@ -177,7 +183,7 @@ class Toolbox:
         call = Call("DELETE", _path(machine_id, "files"), query=query)
         try:
             await self._transport.ask(call)
-        except errors.NotFoundError as missing:
+        except NotFoundError as missing:
             if not missing.code:
                 raise
 
@@ -222,12 +228,10 @@ def told_in(call: Call, event: ServerSentEvent) -> OutputEvent | ExitEvent | Non
     if kind in {"stdout", "stderr"} and isinstance(text, str):
         return OutputEvent("stderr" if kind == "stderr" else "stdout", _decoded(text))
     if kind == "timeout" or (kind == "error" and content.get("code") == "timeout"):
-        raise errors.CommandTimedOutError(call.shown, "the command reached its time limit", status=408)
+        raise CommandTimedOutError(call.shown, "the command reached its time limit", status=408)
     if kind == "error":
         message = content.get("error") or content.get("message") or text
-        raise errors.NotAllowedError(
-            call.shown, errors.scrubbed(str(message)), status=400, code=str(content.get("code", ""))
-        )
+        raise NotAllowedError(call.shown, scrubbed(str(message)), status=400, code=str(content.get("code", "")))
     return None
 
 

@@ -19,9 +19,28 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, sto
 from hermesops.base.network.http import ProxyFailedError
 from hermesops.base.waiting import pause
 from hermesops.errors import Hint
-from hermesops.vendor.justavps import errors
 from hermesops.vendor.justavps.answer_body import LARGEST, AnswerBody, Deadline, UnreadableAnswerError
 from hermesops.vendor.justavps.connections import CONNECT_S, Closing, http_client
+from hermesops.vendor.justavps.errors import (
+    HINTS,
+    NOT_ALLOWED,
+    AnswerError,
+    ChangeNotJsonError,
+    ChangeServerError,
+    CommandTimedOutError,
+    JustAvpsError,
+    LostChangeError,
+    LostReadError,
+    NotAllowedError,
+    NotFoundError,
+    NotJsonError,
+    PaymentRequiredError,
+    RateLimitedError,
+    ReadNotJsonError,
+    ReadServerError,
+    UnreachableError,
+    scrubbed,
+)
 from hermesops.wire import strict_json
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -97,9 +116,7 @@ class Transport(Closing):
         if call.changes:
             return await self._once(call)
         again = AsyncRetrying(
-            retry=retry_if_exception_type(
-                (errors.UnreachableError, errors.LostReadError, errors.ReadServerError, errors.RateLimitedError)
-            ),
+            retry=retry_if_exception_type((UnreachableError, LostReadError, ReadServerError, RateLimitedError)),
             stop=stop_after_attempt(_TRIES),
             wait=_retry_wait_s,
             sleep=pause,
@@ -127,7 +144,7 @@ class Transport(Closing):
         """Make one call that removes something; that it is gone already is success."""
         try:
             await self.ask(call)
-        except errors.NotFoundError:
+        except NotFoundError:
             _log.debug("justavps_gone_already", path=call.path)
 
     async def _once(self, call: Call) -> bytes:
@@ -193,41 +210,41 @@ NOT_ANSWERED = (httpx.HTTPError, UnreadableAnswerError)
 """Errors of an exchange without an answer, or with one that was not read to its end."""
 
 
-def lost(call: Call, cause: Exception, request_id: str) -> errors.JustAvpsError:
+def lost(call: Call, cause: Exception, request_id: str) -> JustAvpsError:
     """Return the error for a failed exchange: not sent, or sent and not answered."""
-    why = errors.scrubbed(str(cause)) or type(cause).__name__
+    why = scrubbed(str(cause)) or type(cause).__name__
     if isinstance(cause, ProxyFailedError):
-        return errors.UnreachableError(call.shown, f"not sent: {why}", request_id=request_id, hint=cause.hint)
+        return UnreachableError(call.shown, f"not sent: {why}", request_id=request_id, hint=cause.hint)
     # Raised before the first byte of the request leaves this computer.
     if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout | httpx.UnsupportedProtocol):
-        return errors.UnreachableError(
+        return UnreachableError(
             call.shown, f"not reachable ({why})", request_id=request_id, hint=Hint("check it with:", ("doctor",))
         )
-    kind = errors.LostChangeError if call.changes else errors.LostReadError
+    kind = LostChangeError if call.changes else LostReadError
     return kind(call.shown, f"no answer ({why})", request_id=request_id)
 
 
-def refusal(call: Call, response: httpx.Response, body: bytes, request_id: str) -> errors.AnswerError:
+def refusal(call: Call, response: httpx.Response, body: bytes, request_id: str) -> AnswerError:
     """Return the error for a status and body."""
     problem, code, checkout = _sentence(body)
     status = response.status_code
-    kind: type[errors.AnswerError]
+    kind: type[AnswerError]
     if status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        kind = errors.ChangeServerError if call.changes else errors.ReadServerError
+        kind = ChangeServerError if call.changes else ReadServerError
     elif status == httpx.codes.REQUEST_TIMEOUT:
-        kind = errors.CommandTimedOutError
+        kind = CommandTimedOutError
     elif status == httpx.codes.TOO_MANY_REQUESTS:
-        kind = errors.RateLimitedError
+        kind = RateLimitedError
     elif status < httpx.codes.BAD_REQUEST:
         kind = _not_json(call)
     else:
-        kind = errors.NOT_ALLOWED.get(status, errors.NotAllowedError)
+        kind = NOT_ALLOWED.get(status, NotAllowedError)
     # A code is the machine's daemon's, which speaks of files and commands, not of machines.
-    hint = "" if code else errors.HINTS.get(kind, "")
+    hint = "" if code else HINTS.get(kind, "")
     error = kind(call.shown, problem, status=status, code=code, request_id=request_id, hint=hint)
-    if isinstance(error, errors.RateLimitedError):
+    if isinstance(error, RateLimitedError):
         error.retry_after_s = _seconds(response.headers.get("retry-after", ""))
-    if isinstance(error, errors.PaymentRequiredError):
+    if isinstance(error, PaymentRequiredError):
         error.checkout_url = checkout
         error.hint = Hint(f"add a payment method at {checkout}" if checkout else "")
     return error
@@ -241,7 +258,7 @@ def _seconds(retry_after: str) -> float:
 def _retry_wait_s(state: RetryCallState) -> float:
     """Return the seconds until the next attempt: a backoff, or the vendor's ``Retry-After`` up to a limit."""
     failure = state.outcome.exception() if state.outcome else None
-    requested_s = failure.retry_after_s if isinstance(failure, errors.RateLimitedError) else 0.0
+    requested_s = failure.retry_after_s if isinstance(failure, RateLimitedError) else 0.0
     return max(_BACK_OFF(state), min(requested_s, _LONGEST_RETRY_AFTER_S))
 
 
@@ -257,8 +274,8 @@ def _sentence(body: bytes) -> tuple[str, str, str]:
     message = answer.get("message") or answer.get("error")
     code, checkout = answer.get("code"), answer.get("checkout_url")
     return (
-        errors.scrubbed(message) if isinstance(message, str) else "",
-        errors.scrubbed(code) if isinstance(code, str) else "",
+        scrubbed(message) if isinstance(message, str) else "",
+        scrubbed(code) if isinstance(code, str) else "",
         checkout if isinstance(checkout, str) and checkout.startswith(("https://", "http://")) else "",
     )
 
@@ -298,5 +315,5 @@ def validated(call: Call, answer: object, model: type[ModelT]) -> ModelT:
     raise _not_json(call)(call.shown, problem, status=200)
 
 
-def _not_json(call: Call) -> type[errors.NotJsonError]:
-    return errors.ChangeNotJsonError if call.changes else errors.ReadNotJsonError
+def _not_json(call: Call) -> type[NotJsonError]:
+    return ChangeNotJsonError if call.changes else ReadNotJsonError

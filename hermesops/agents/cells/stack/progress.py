@@ -31,7 +31,7 @@ class UpNarration:
     durations: Durations | None = None
 
     def __post_init__(self) -> None:
-        """Start the clock."""
+        """Count the seconds of the run from now on."""
         self._progress = LongStep(f"stack of {self.cell}", "changes", self.report, self.durations, total=self.changes)
 
     def __call__(self, event: Progress) -> None:

@@ -1,1 +1,1 @@
-"""Output about instances."""
+"""Tables and lines about instances, for people."""

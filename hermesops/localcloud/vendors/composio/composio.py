@@ -37,7 +37,7 @@ _UNREVOCABLE_TOOLKITS = frozenset({"airtable"})
 
 @dataclass
 class Account:
-    """A connected account."""
+    """An account of a service that a user connected."""
 
     id: str
     user: str

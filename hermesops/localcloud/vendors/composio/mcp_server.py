@@ -31,7 +31,7 @@ class McpServer:
         self.calls: list[Mapping[str, Any]] = []
 
     async def answer(self, request: Request) -> Response:
-        """Answer one request."""
+        """Answer one request of an MCP client."""
         if request.method == "GET":
             return _refusal(HTTPStatus.METHOD_NOT_ALLOWED, "no stream of the server's own")
         session = request.headers.get("mcp-session-id", "")

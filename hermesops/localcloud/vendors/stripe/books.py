@@ -63,7 +63,7 @@ class Books:
     portals: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Read what was kept."""
+        """Read subscriptions and sessions from the world's file."""
         for name, objects in ((read_object(self.file) if self.file else None) or {}).items():
             getattr(self, name).update(objects)
 
@@ -83,7 +83,7 @@ class Books:
 
     @property
     def now(self) -> int:
-        """The account's time."""
+        """The account's time, in seconds since 1970."""
         return int(self.clock())
 
     # Checkout
@@ -135,7 +135,7 @@ class Books:
         return self._shown(session)
 
     def close_checkout(self, id_: str) -> dict[str, Any]:
-        """Close an open checkout session."""
+        """Close a checkout session that is still open."""
         if self.session(id_)["status"] != "open":
             raise StripeError('Only Checkout Sessions with a status in ["open"] can be expired')
         self.sessions[id_].update(status="expired", url=None)
@@ -190,7 +190,7 @@ class Books:
         return {"id": _id("si"), "object": "subscription_item", "price": shown, "quantity": 1, **period}
 
     def subscription(self, id_: str) -> dict[str, Any]:
-        """A subscription."""
+        """The subscription of an id, as Stripe returns it."""
         if id_ not in self.subscriptions:
             raise StripeError(f"No such subscription: '{id_}'", 404)
         return self.subscriptions[id_]

@@ -52,7 +52,7 @@ with open(os.path.join(folder, name), "rb") as wheel, os.fdopen(output, "wb") as
 
 @dataclass(frozen=True)
 class AgentWheel:
-    """The agent's wheel, built here."""
+    """The agent's wheel, built on this computer from its source."""
 
     name: str
     content: bytes

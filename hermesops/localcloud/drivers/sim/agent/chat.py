@@ -60,7 +60,7 @@ class _Run:
 
 @dataclass
 class _Machine:
-    """The chats of one machine."""
+    """The chats and runs of one simulated machine."""
 
     runs: dict[str, _Run] = field(default_factory=dict)
     sessions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Chats:
         self._machines: dict[str, _Machine] = {}
 
     async def close(self) -> None:
-        """End all runs."""
+        """End all runs of chats that are under way."""
         tasks = [run.task for machine in self._machines.values() for run in machine.runs.values() if run.task]
         for task in tasks:
             task.cancel()
