@@ -4,6 +4,7 @@ Nothing that bounds somebody may be changed by whom it bounds: ``test_escalation
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from hermesops.platform.bootstrap.documents import (
     Policy,
@@ -29,106 +30,127 @@ def boundaries(spec: BootstrapSpec) -> Mapping[str, Policy]:
 
 def _roles_boundary(spec: BootstrapSpec) -> Policy:
     """Permissions boundary of the roles that the platform's program creates."""
-    users = f"arn:{spec.partition}:iam::{spec.account}:user/hermesops-{spec.environment}-{_ID}"
     return document_of(
         [
-            allow(
-                "Platform",
-                [
-                    "autoscaling:CompleteLifecycleAction",
-                    "autoscaling:Describe*",
-                    "autoscaling:RecordLifecycleActionHeartbeat",
-                    "cloudwatch:Describe*",
-                    "cloudwatch:Get*",
-                    "cloudwatch:List*",
-                    "cloudwatch:PutMetricData",
-                    "ec2:AssociateAddress",
-                    "ec2:Describe*",
-                    "ec2messages:*",
-                    "elasticache:DescribeUsers",
-                    "elasticache:ModifyUser",
-                    "logs:CreateLog*",
-                    "logs:Describe*",
-                    "logs:PutLogEvents",
-                    "logs:PutRetentionPolicy",
-                    "rds:Describe*",
-                    "secretsmanager:GetRandomPassword",
-                    "secretsmanager:ListSecrets",
-                    "ssm:UpdateInstanceInformation",
-                    "ssmmessages:*",
-                ],
-                "*",
-            ),
-            allow("RoutersDatabase", ["rds-db:connect"], spec.arn("rds-db", "dbuser:*/router")),
-            allow(
-                "Messages",
-                [
-                    "sns:Publish",
-                    "sqs:DeleteMessage",
-                    "sqs:GetQueue*",
-                    "sqs:ReceiveMessage",
-                ],
-                [spec.arn(service, f"hermesops-{spec.environment}-*") for service in ("sns", "sqs")],
-            ),
-            allow(
-                "Objects",
-                [
-                    "s3:AbortMultipartUpload",
-                    "s3:DeleteObject",
-                    "s3:DeleteObjectVersion",
-                    "s3:GetBucketLocation",
-                    "s3:GetBucketVersioning",
-                    "s3:GetObject",
-                    "s3:GetObjectVersion",
-                    "s3:ListBucket",
-                    "s3:ListBucketVersions",
-                    "s3:PutObject",
-                ],
-                [*own_buckets(spec), *state_bucket(spec)],
-            ),
-            allow(
-                "Secrets",
-                [
-                    "secretsmanager:CreateSecret",
-                    "secretsmanager:DeleteSecret",
-                    "secretsmanager:DescribeSecret",
-                    "secretsmanager:GetSecretValue",
-                    "secretsmanager:PutSecretValue",
-                    "secretsmanager:UpdateSecretVersionStage",
-                ],
-                own_secrets(spec),
-            ),
-            allow(
-                "Keys",
-                ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
-                spec.arn("kms", "key/*"),
-                Condition={"ForAnyValue:StringLike": {"kms:ResourceAliases": f"alias/hermesops-{spec.environment}-*"}},
-            ),
-            # Each instance's backups have a user of their own.
-            allow(
-                "BackupUsers",
-                [
-                    "iam:CreateAccessKey",
-                    "iam:DeleteAccessKey",
-                    "iam:DeleteUser",
-                    "iam:DeleteUserPolicy",
-                    "iam:GetUser",
-                    "iam:ListAccessKeys",
-                    "iam:ListUserPolicies",
-                ],
-                users,
-            ),
-            allow(
-                "BoundedBackupUsers",
-                ["iam:CreateUser", "iam:PutUserPolicy"],
-                users,
-                Condition=equals("iam:PermissionsBoundary", spec.policy_arn(spec.users_boundary)),
-            ),
+            *_on_services(spec),
+            *_on_data(spec),
+            *_on_backup_users(spec),
             *keep_bootstrap(spec),
             # Hosts run cells, whose state is in the same bucket; the platform's own is not theirs.
             deny("PlatformsStateIsThePipelines", ["s3:*"], Resource=f"{spec.bucket_arn}/*/platform/*"),
         ]
     )
+
+
+def _on_services(spec: BootstrapSpec) -> list[dict[str, Any]]:
+    """Rights of roles on AWS's services, and on the platform's messages."""
+    return [
+        allow(
+            "Platform",
+            [
+                "autoscaling:CompleteLifecycleAction",
+                "autoscaling:Describe*",
+                "autoscaling:RecordLifecycleActionHeartbeat",
+                "cloudwatch:Describe*",
+                "cloudwatch:Get*",
+                "cloudwatch:List*",
+                "cloudwatch:PutMetricData",
+                "ec2:AssociateAddress",
+                "ec2:Describe*",
+                "ec2messages:*",
+                "elasticache:DescribeUsers",
+                "elasticache:ModifyUser",
+                "logs:CreateLog*",
+                "logs:Describe*",
+                "logs:PutLogEvents",
+                "logs:PutRetentionPolicy",
+                "rds:Describe*",
+                "secretsmanager:GetRandomPassword",
+                "secretsmanager:ListSecrets",
+                "ssm:UpdateInstanceInformation",
+                "ssmmessages:*",
+            ],
+            "*",
+        ),
+        allow("RoutersDatabase", ["rds-db:connect"], spec.arn("rds-db", "dbuser:*/router")),
+        allow(
+            "Messages",
+            [
+                "sns:Publish",
+                "sqs:DeleteMessage",
+                "sqs:GetQueue*",
+                "sqs:ReceiveMessage",
+            ],
+            [spec.arn(service, f"hermesops-{spec.environment}-*") for service in ("sns", "sqs")],
+        ),
+    ]
+
+
+def _on_data(spec: BootstrapSpec) -> list[dict[str, Any]]:
+    """Rights of roles on objects, secrets and keys of this environment."""
+    return [
+        allow(
+            "Objects",
+            [
+                "s3:AbortMultipartUpload",
+                "s3:DeleteObject",
+                "s3:DeleteObjectVersion",
+                "s3:GetBucketLocation",
+                "s3:GetBucketVersioning",
+                "s3:GetObject",
+                "s3:GetObjectVersion",
+                "s3:ListBucket",
+                "s3:ListBucketVersions",
+                "s3:PutObject",
+            ],
+            [*own_buckets(spec), *state_bucket(spec)],
+        ),
+        allow(
+            "Secrets",
+            [
+                "secretsmanager:CreateSecret",
+                "secretsmanager:DeleteSecret",
+                "secretsmanager:DescribeSecret",
+                "secretsmanager:GetSecretValue",
+                "secretsmanager:PutSecretValue",
+                "secretsmanager:UpdateSecretVersionStage",
+            ],
+            own_secrets(spec),
+        ),
+        allow(
+            "Keys",
+            ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
+            spec.arn("kms", "key/*"),
+            Condition={"ForAnyValue:StringLike": {"kms:ResourceAliases": f"alias/hermesops-{spec.environment}-*"}},
+        ),
+    ]
+
+
+def _on_backup_users(spec: BootstrapSpec) -> list[dict[str, Any]]:
+    """Rights of roles on the users of backups; each user is bounded by a policy of its own."""
+    users = f"arn:{spec.partition}:iam::{spec.account}:user/hermesops-{spec.environment}-{_ID}"
+    return [
+        # Each instance's backups have a user of their own.
+        allow(
+            "BackupUsers",
+            [
+                "iam:CreateAccessKey",
+                "iam:DeleteAccessKey",
+                "iam:DeleteUser",
+                "iam:DeleteUserPolicy",
+                "iam:GetUser",
+                "iam:ListAccessKeys",
+                "iam:ListUserPolicies",
+            ],
+            users,
+        ),
+        allow(
+            "BoundedBackupUsers",
+            ["iam:CreateUser", "iam:PutUserPolicy"],
+            users,
+            Condition=equals("iam:PermissionsBoundary", spec.policy_arn(spec.users_boundary)),
+        ),
+    ]
 
 
 def _users_boundary(spec: BootstrapSpec) -> Policy:

@@ -235,7 +235,6 @@ def alarms_of(
         hosts: Name of the autoscaling group.
         functions: Names of functions.
     """
-    of_database = {"DBInstanceIdentifier": database}
     of_nodes = [{"CacheClusterId": f"{redis}-{number:03}"} for number in range(1, redis_nodes + 1)]
     return [
         Alarm(
@@ -252,6 +251,26 @@ def alarms_of(
             missing="breaching",
             by_mail=True,
         ),
+        *_alarms_of_database(database, storage_gib),
+        *(
+            Alarm(
+                f"redis-{number}-memory",
+                "Redis has little memory left",
+                "ticket",
+                "AWS/ElastiCache",
+                "DatabaseMemoryUsagePercentage",
+                of_node,
+                80,
+            )
+            for number, of_node in enumerate(of_nodes, start=1)
+        ),
+        *map(_alarm_of_function, functions),
+    ]
+
+
+def _alarms_of_database(database: str, storage_gib: int) -> list[Alarm]:
+    of_database = {"DBInstanceIdentifier": database}
+    return [
         Alarm("database-cpu", "PostgreSQL is busy", "ticket", "AWS/RDS", "CPUUtilization", of_database, 85),
         Alarm(
             "database-storage",
@@ -273,31 +292,19 @@ def alarms_of(
             _GIB // 4,
             above=False,
         ),
-        *(
-            Alarm(
-                f"redis-{number}-memory",
-                "Redis has little memory left",
-                "ticket",
-                "AWS/ElastiCache",
-                "DatabaseMemoryUsagePercentage",
-                of_node,
-                80,
-            )
-            for number, of_node in enumerate(of_nodes, start=1)
-        ),
-        *(
-            Alarm(
-                f"{name.split('-', 2)[2]}-errors",
-                f"Function {name} fails",
-                "ticket",
-                "AWS/Lambda",
-                "Errors",
-                {"FunctionName": name},
-                0,
-                statistic="Sum",
-                periods=1,
-                missing="notBreaching",
-            )
-            for name in functions
-        ),
     ]
+
+
+def _alarm_of_function(name: str) -> Alarm:
+    return Alarm(
+        f"{name.split('-', 2)[2]}-errors",
+        f"Function {name} fails",
+        "ticket",
+        "AWS/Lambda",
+        "Errors",
+        {"FunctionName": name},
+        0,
+        statistic="Sum",
+        periods=1,
+        missing="notBreaching",
+    )

@@ -85,7 +85,33 @@ class Postgresql(pulumi.ComponentResource):
             ServiceRoleArgs(place, "monitoring.rds.amazonaws.com", managed=(_MONITORING,)),
             children,
         )
-        server = aws.rds.Instance(
+        server = self._server(name, args, subnets, parameters, watching, logs)
+        self.host, self.port = server.address, server.port.apply(str)
+        self.secret_arn = server.master_user_secrets.apply(lambda secrets: str(secrets[0].secret_arn))
+        self.router_arn = Output.concat(place.arn("rds-db", "dbuser:"), server.resource_id, "/", ROUTER)
+        # RDS changes it each week unless told otherwise, without a function of ours.
+        aws.secretsmanager.SecretRotation(
+            name,
+            secret_id=self.secret_arn,
+            rotation_rules={"automatically_after_days": spec.rotation_days},
+            rotate_immediately=False,
+            opts=children,
+        )
+        self.register_outputs(
+            {"host": self.host, "port": self.port, "secret_arn": self.secret_arn, "router_arn": self.router_arn}
+        )
+
+    def _server(
+        self,
+        name: str,
+        args: PostgresqlArgs,
+        subnets: aws.rds.SubnetGroup,
+        parameters: aws.rds.ParameterGroup,
+        watching: ServiceRole,
+        logs: list[aws.cloudwatch.LogGroup],
+    ) -> aws.rds.Instance:
+        place, spec = args.place, args.spec
+        return aws.rds.Instance(
             name,
             identifier=self.identifier,
             engine="postgres",
@@ -125,20 +151,6 @@ class Postgresql(pulumi.ComponentResource):
             performance_insights_kms_key_id=args.key_arn,
             tags=place.tags,
             opts=ResourceOptions(parent=self, protect=True, retain_on_delete=True, depends_on=logs),
-        )
-        self.host, self.port = server.address, server.port.apply(str)
-        self.secret_arn = server.master_user_secrets.apply(lambda secrets: str(secrets[0].secret_arn))
-        self.router_arn = Output.concat(place.arn("rds-db", "dbuser:"), server.resource_id, "/", ROUTER)
-        # RDS changes it each week unless told otherwise, without a function of ours.
-        aws.secretsmanager.SecretRotation(
-            name,
-            secret_id=self.secret_arn,
-            rotation_rules={"automatically_after_days": spec.rotation_days},
-            rotate_immediately=False,
-            opts=children,
-        )
-        self.register_outputs(
-            {"host": self.host, "port": self.port, "secret_arn": self.secret_arn, "router_arn": self.router_arn}
         )
 
     def _log_group(self, kind: str, args: PostgresqlArgs) -> aws.cloudwatch.LogGroup:
