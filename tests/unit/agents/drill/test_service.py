@@ -12,6 +12,7 @@ from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.plan import Plan
 from hermesops.observability.runbook import faults
 from hermesops.observability.runbook.command import Ended
+from hermesops.observability.runbook.fault import Fault
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import pooled
@@ -78,7 +79,7 @@ class Drills:
             raise UsageError("no such user")
         return ADA
 
-    async def _provision(self, _fault: faults.Fault) -> Any:  # noqa: ANN401 - stands for an instance
+    async def _provision(self, _fault: Fault) -> Any:  # noqa: ANN401 - stands for an instance
         self.ran.append(("provision",))
         return ADA
 
