@@ -21,7 +21,10 @@ async def opened(api: UsersApi, token: str = "", **headers: str) -> AsyncIterato
     url = f"ws://{headers.pop('host', address.netloc)}{PATH}"
     sent = {"authorization": f"Bearer {token or api.token()}", **headers}
     used = {name: value for name, value in sent.items() if value}
-    async with connect(url, additional_headers=used, host=address.hostname, port=address.port) as socket:
+    # Without a limit: this client reads nothing more, not even the other side's end, while frames wait to be taken.
+    async with connect(
+        url, additional_headers=used, host=address.hostname, port=address.port, max_queue=None
+    ) as socket:
         yield socket
 
 
