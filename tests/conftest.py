@@ -109,7 +109,7 @@ def pytest_pycollect_makeitem(name: str) -> list[pytest.Item] | None:
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
     """Load schemathesis with the tests that it makes: its import is two fifths of a run of one file."""
-    if module_path.name == "test_openapi.py" and "unit" not in module_path.parts:
+    if module_path.name.endswith("openapi.py") and "unit" not in module_path.parts:
         parent.config.pluginmanager.import_plugin("schemathesis.pytest.plugin")
 
 

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from hermesops.agents.relay.client import AgentBusyError, AgentEndedError, NoSuchThingError
 from hermesops.api.limits import TooManyError
@@ -78,6 +79,7 @@ STATUSES: tuple[tuple[type[HermesError], HTTPStatus, str, str], ...] = (
 """Status, code and words of each error of ours; the first class that fits counts. Without words here, the error's own
 are shown: those were written for users. Others name processes, paths and machines, which are for operators."""
 
+_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 _RETRY_S = 5
 _FAILED = "the request failed; it was recorded"
 
@@ -193,7 +195,21 @@ def of_http(request: Request, error: Exception) -> JSONResponse:
     """Answer an unknown path, a method that it does not have, or a body that cannot be read."""
     assert isinstance(error, HTTPException)  # noqa: S101 - as registered
     status = HTTPStatus(error.status_code)
-    return problem(status, status.name.lower().replace("_", "-"), status.phrase, request, error.headers)
+    headers = {"allow": _methods_of(request)} if status is HTTPStatus.METHOD_NOT_ALLOWED else error.headers
+    return problem(status, status.name.lower().replace("_", "-"), status.phrase, request, headers)
+
+
+def _methods_of(request: Request) -> str:
+    """All methods of a request's path: each route knows its own alone.
+
+    Source: RFC 9110, section 15.5.6.
+    """
+    routes, scope = request.app.routes, request.scope
+    return ", ".join(
+        method
+        for method in _METHODS
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    )
 
 
 HANDLERS = {

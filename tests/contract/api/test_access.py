@@ -183,6 +183,7 @@ async def test_every_answer_names_its_request_and_is_kept_by_nobody(api: UsersAp
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert "server" not in answer.headers
+    assert (await ada.ask("PUT", "/settings")).headers["allow"] == "GET, PATCH"
     assert answers[1].json()["request_id"] == answers[1].headers["x-request-id"]
     assert PREFIX in str(answers[0].url)
     assert api.ada

@@ -5,47 +5,25 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
 from starlette.types import Message
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from hermesops.api.application import PREFIX, application
+from hermesops.api.application import application
 from hermesops.api.routes import chat_socket
 from hermesops.base.waiting import Pending, until
 from hermesops.users.chat import carrier, service
 from tests.support.users.api import UsersApi
-
-PATH = f"{PREFIX}/chat/socket"
+from tests.support.users.socket import PATH, opened, receive, send
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(carrier, "_AGAIN_S", 0.02)
     monkeypatch.setattr(service, "_LOOK_S", 0.2)
-
-
-@asynccontextmanager
-async def opened(api: UsersApi, token: str = "", **headers: str) -> AsyncIterator[ClientConnection]:
-    address = urlsplit(api.process.url)
-    url = f"ws://{headers.pop('host', address.netloc)}{PATH}"
-    sent = {"authorization": f"Bearer {token or api.token()}", **headers}
-    used = {name: value for name, value in sent.items() if value}
-    async with connect(url, additional_headers=used, host=address.hostname, port=address.port) as socket:
-        yield socket
-
-
-async def send(socket: ClientConnection, **frame: object) -> None:
-    await socket.send(json.dumps(frame))
-
-
-async def receive(socket: ClientConnection) -> dict[str, Any]:
-    async with asyncio.timeout(20):
-        frame: dict[str, Any] = json.loads(await socket.recv())
-    return frame
 
 
 async def ask(socket: ClientConnection, key: str, message: str = "hello", conversation: str = "main") -> None:
