@@ -12,9 +12,10 @@ from hermesops.api.sign_in.tokens import InvalidTokenError, Tokens
 from hermesops.model.ids import UserId
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.files import ChatFiles
+from hermesops.store.user_rows.metering import MeteredSums
 from hermesops.store.user_rows.plans import UserPlans
 from hermesops.users.agent_jobs.service import AgentJobs
-from hermesops.users.agent_settings.service import AgentSettings
+from hermesops.users.agent_settings.service import CopiedSettings
 from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
@@ -36,7 +37,6 @@ class ApiParts:
     Attributes:
         origin: Of the pages, as browsers send it.
         hosts: Names by which the API is asked.
-        settings: ``None`` where this process may not read settings.
         stripe: ``None`` where there is no signing secret of Stripe's.
         connections: ``None`` where there is no project at the vendor of connections.
         agent_calls: As ``connections``.
@@ -51,10 +51,11 @@ class ApiParts:
     files: ChatFiles
     chat: Chat
     jobs: AgentJobs
-    settings: AgentSettings | None
+    settings: CopiedSettings
     pages: Pages
     requests: Requests
     plans: UserPlans
+    metered: MeteredSums
     stripe: StripeDoor | None = None
     connections: Connections | None = None
     agent_calls: AgentCalls | None = None

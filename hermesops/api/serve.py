@@ -32,7 +32,6 @@ from hermesops.model.billing.events import BillingState
 from hermesops.model.billing.user_request import RequestState
 from hermesops.model.operation import Operation
 from hermesops.settings.sections import WebSettings
-from hermesops.users.agent_settings.service import AgentSettings
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
 from hermesops.users.connections.service import Connections
@@ -66,9 +65,8 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class _LocalParts:
-    """Services that hold the registry's key or a vendor's, which only the local world's process may."""
+    """Services that hold a vendor's key, which only the local world's process may."""
 
-    settings: AgentSettings
     connections: Connections | None
     agent_calls: AgentCalls | None
 
@@ -105,7 +103,6 @@ async def _serve_local(container: "Container", listener: socket.socket) -> None:
         issuer = _issuer_of(web) if web.issuer else _issuer_of_world(container.endpoint.issuer_url)
         origin = web.origin or f"http://localhost:{_port_of(listener)}"
         local = _LocalParts(
-            connected.request_carrier.settings,
             container.make_connections(f"{origin}{CONNECTED}"),
             container.make_agent_calls(),
         )
@@ -209,10 +206,11 @@ def _parts(
         files=container.chat_rows.files,
         chat=chat,
         jobs=container.make_agent_jobs(relay),
-        settings=local.settings if local else None,
+        settings=container.make_copied_settings(),
         pages=Pages.load(),
         requests=Requests(container.user_requests),
         plans=container.user_plans,
+        metered=container.metered_sums,
         stripe=container.stripe_door(),
         connections=local.connections if local else None,
         agent_calls=local.agent_calls if local else None,
@@ -268,7 +266,7 @@ class _UsersWork:
         """Work until cancelled."""
         try:
             while True:
-                for work in (self._carry_requests, self._bill, self._read_statements):
+                for work in (self._carry_requests, self._copy_settings, self._bill, self._meter, self._read_statements):
                     try:
                         await work()
                     except HermesError as error:
@@ -284,12 +282,22 @@ class _UsersWork:
         if await asyncio.to_thread(carrier.due):
             await carrier.run()
 
+    async def _copy_settings(self) -> None:
+        copying = self._connected.container.settings_copying
+        if await asyncio.to_thread(copying.due):
+            await asyncio.to_thread(copying.run)
+
     async def _bill(self) -> None:
         billing = self._connected.billing
         if not self._connected.container.endpoint.stripe_url:
             return
         if await asyncio.to_thread(billing.due):
             await billing.run()
+
+    async def _meter(self) -> None:
+        metering = self._connected.container.metering
+        if await asyncio.to_thread(metering.due):
+            await metering.run()
 
     async def _read_statements(self) -> None:
         statements = self._connected.container.plan_statements

@@ -35,17 +35,22 @@ from hermesops.store.operations.outcomes import (
 )
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry
+from hermesops.users.agent_settings.copies import SettingsCopying
 from hermesops.users.billing.service import Billing
 from hermesops.users.connections.work import ConnectionWork
+from hermesops.users.metering.service import Metering
 from hermesops.users.subscriptions.plans import PlanStatements
 from hermesops.users.subscriptions.sweep import SubscriptionSweep, SweepReport
 from hermesops.users.user_requests.carrier import RequestCarrier
 
 ALL = "all"
 SWEEP = "billing-sweep"
+METERS = "metering-check"
 
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _RECORDS = "recovery-records"
+_SHOWN = 20
+"""Differences that a report names."""
 
 _ONE_BY_ONE = Limits(at_once=1, slow_after_s=600.0, within_s=3600.0)
 """Of repositories: forgetting and pruning is the object store's work."""
@@ -104,8 +109,10 @@ class Jobs:
     model_tokens: ModelTokens
     billing: Billing
     user_requests: RequestCarrier
+    settings_copying: SettingsCopying
     plan_statements: PlanStatements
     sweep: SubscriptionSweep
+    metering: Metering
     connections: Callable[[], ConnectionWork | None]
 
     @classmethod
@@ -158,6 +165,13 @@ class Jobs:
                 self._carry_requests,
             ),
             Job(
+                "settings-copies",
+                "copy settings that were changed for the users' API, which has no key to them",
+                timedelta(seconds=1),
+                self._uncopied_settings,
+                self._copy_settings,
+            ),
+            Job(
                 "statements",
                 "read at Stripe what users' plan pages show",
                 timedelta(seconds=10),
@@ -170,6 +184,20 @@ class Jobs:
                 10 * _MINUTE,
                 self._unswept,
                 self._sweep,
+            ),
+            Job(
+                "metering",
+                "report the use of agents to Stripe's meters",
+                5 * _MINUTE,
+                self._unmetered,
+                lambda: _reported(self.metering.run(), "use of {} reported", "user"),
+            ),
+            Job(
+                METERS,
+                "compare the ledger of usage with Stripe's sums",
+                10 * _MINUTE,
+                self._uncompared,
+                self._compare,
             ),
             Job(
                 "connections",
@@ -472,6 +500,13 @@ class Jobs:
     def _due_requests(self) -> list[str]:
         return self.user_requests.due()
 
+    def _uncopied_settings(self) -> list[str]:
+        return self.settings_copying.due()
+
+    async def _copy_settings(self) -> Report:
+        count = await in_db_thread(self.settings_copying.run)
+        return Report(f"settings of {counted(count, 'agent')} copied")
+
     def _due_statements(self) -> list[str]:
         return self.plan_statements.due()
 
@@ -479,13 +514,26 @@ class Jobs:
         return Report(await self.user_requests.run())
 
     def _unswept(self) -> list[str]:
-        last = self.registry.jobs.get(SWEEP)
+        return ["subscriptions at Stripe"] if not self._was_done_today(SWEEP) and self.sweep.is_possible else []
+
+    def _was_done_today(self, name: str) -> bool:
+        last = self.registry.jobs.get(name)
         ended_at = last.ended_at if last and not last.problem else None
-        is_fresh = ended_at is not None and self.registry.now() - ended_at < _DAY
-        return ["subscriptions at Stripe"] if not is_fresh and self.sweep.is_possible else []
+        return ended_at is not None and self.registry.now() - ended_at < _DAY
 
     async def _sweep(self) -> Report:
         return Report((await self.sweep.run()).summary)
+
+    def _unmetered(self) -> list[str]:
+        return self.metering.due()
+
+    def _uncompared(self) -> list[str]:
+        is_due = self.metering.is_on and not self._was_done_today(METERS) and self.metering.at_stripe() is not None
+        return ["sums of meters at Stripe"] if is_due else []
+
+    async def _compare(self) -> Report:
+        comparison = await self.metering.compare()
+        return Report(comparison.summary, "; ".join(comparison.differences[:_SHOWN]))
 
     # Connections
 

@@ -37,6 +37,7 @@ from hermesops.store.registry.repositories.machines.observations import (
     MachineObservationRepository,
 )
 from hermesops.store.registry.repositories.machines.unassigned_machines import UnassignedMachineRepository
+from hermesops.store.registry.repositories.metering import MeteringRepository
 from hermesops.store.registry.repositories.operations import OperationRepository
 from hermesops.store.registry.repositories.rollouts.freezes import FreezeRepository
 from hermesops.store.registry.repositories.rollouts.releases import ReleaseRepository
@@ -89,6 +90,7 @@ class Registry:
         self.freezes = FreezeRepository(context)
         self.backups = BackupRepository(context)
         self.billing = BillingRepository(context)
+        self.metering = MeteringRepository(context)
         self.certificates = CertificateRepository(context)
         self.connections = ConnectionRepository(context)
         self.model_tokens = ModelTokenRepository(context)
