@@ -90,7 +90,8 @@ def _of_usage(
 
 
 def _entry(instance: Metered, meter: Meter, day: date, sequence: int, quantity: int, now: datetime) -> Entry:
-    at = now.astimezone(UTC).replace(second=0, microsecond=0)
+    # The next minute, not this one: Stripe counts nothing of before the second in which a subscription began.
+    at = now.astimezone(UTC).replace(second=0, microsecond=0) + _MINUTE
     return Entry(instance.instance_id, instance.user_id, instance.subscription_id, meter, day, sequence, quantity, at)
 
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 from hermesops.model.billing.metering import Meter
 from hermesops.model.billing.model_usage import Usage
 from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.ids import InstanceId
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.repositories.credentials.model_usage import RouterLedger
@@ -70,11 +71,11 @@ async def metered_days(registry: Registry, url: str, clock: TurnedClock, days: S
                 generated[Meter.INSTANCE_DAYS] += day.is_running
                 generated[Meter.MODEL_MICROS] += day.micros
                 for micros in (day.micros // 2, day.micros - day.micros // 2):
-                    usage = Usage(clock().date(), instance.id, "smart", "openai", "200", 1, 1, 1, micros)
+                    usage = Usage(instance.id, clock().date(), "smart", "openai", "200", 1, 1, 1, micros)
                     RouterLedger(url).write(uuid4().hex, [usage])
                     await _metered(world, registry, day)
                     clock.turn(61 * 60)
-                await _silent(world, clock, day)
+                await _silent(world, registry, clock, day, instance.id)
             for _ in range(3):  # what is not known is known after a day
                 clock.turn(_DAY_S + 3600)
                 registry.instances.set_status(instance.id, InstanceStatus.SUSPENDED, why="test")
@@ -93,9 +94,10 @@ async def _metered(world: PlanWorld, registry: Registry, day: Day) -> None:
     world.stripe.unanswered = 0
 
 
-async def _silent(world: PlanWorld, clock: TurnedClock, day: Day) -> None:
+async def _silent(world: PlanWorld, registry: Registry, clock: TurnedClock, day: Day, instance_id: InstanceId) -> None:
     there, world.stripe_url = world.stripe_url, _AWAY if day.silent_h else world.stripe_url
     await world.metering().run()
+    registry.instances.set_status(instance_id, InstanceStatus.SUSPENDED, why="the silence may last into the next day")
     clock.turn(day.silent_h * 3600)
     world.stripe_url = there
     await world.metering().run()

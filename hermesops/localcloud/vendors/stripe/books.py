@@ -161,7 +161,7 @@ class Books:
         self, customer: str, price: str, metadata: Mapping[str, str], metered: Sequence[str]
     ) -> dict[str, Any]:
         id_ = _id("sub")
-        subscription = {
+        subscription: dict[str, Any] = {
             "id": id_,
             "object": "subscription",
             "status": "active",
