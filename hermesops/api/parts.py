@@ -1,10 +1,11 @@
 """The services that routes call, and the user of a request."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
+from hermesops.api.figures import RequestCounts
 from hermesops.api.limits import Kind, Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.sign_in.page_sessions import COOKIE, PageSessions
@@ -59,6 +60,7 @@ class ApiParts:
     stripe: StripeDoor | None = None
     connections: Connections | None = None
     agent_calls: AgentCalls | None = None
+    counts: RequestCounts = field(default_factory=RequestCounts)
 
 
 def parts_of(request: Request) -> ApiParts:
@@ -86,6 +88,7 @@ async def current_user(request: Request, parts: Annotated[ApiParts, Depends(part
             raise InvalidTokenError("sign in, or send a bearer token")
         refuse_foreign(request, parts.origin)
         user = await parts.sessions.user_of(cookie)
+    request.state.user = user
     parts.limits.admit(user, kind_of(request))
     return user
 

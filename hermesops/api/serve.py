@@ -17,6 +17,7 @@ from hermesops.agents.relay.client import RelayClient
 from hermesops.agents.relay.credential import CallerCredential, Signed
 from hermesops.agents.relay.routes import API
 from hermesops.api.application import application
+from hermesops.api.figures import write_figures
 from hermesops.api.limits import Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
@@ -94,7 +95,7 @@ async def serve(container: "Container", listener: socket.socket) -> None:
     await asyncio.to_thread(users.require_tables)
     chat = users.make_chat(relay)
     parts = _parts(users, relay, chat, issuer, origin=origin, hosts=_hosts(origin, listener))
-    await _serve(parts, listener, chat.run())
+    await _serve(parts, listener, chat.run(), write_figures(parts.counts, users.api_figures))
 
 
 async def _serve_local(container: "Container", listener: socket.socket) -> None:
@@ -108,7 +109,8 @@ async def _serve_local(container: "Container", listener: socket.socket) -> None:
         )
         hosts = _hosts(origin, listener)
         parts = _parts(container, relay, chat, issuer, origin=origin, hosts=hosts, local=local)
-        await _serve(parts, listener, chat.run(), *_beside(connected))
+        figures = write_figures(parts.counts, container.api_figures)
+        await _serve(parts, listener, chat.run(), figures, *_beside(connected))
 
 
 def _beside(connected: "Connected") -> tuple[Coroutine[Any, Any, None], ...]:

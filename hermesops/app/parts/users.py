@@ -9,11 +9,13 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.app.users_container import UsersContainer
     from hermesops.model.operation import Operation
+    from hermesops.store.user_rows.api_figures import ApiFigures
     from hermesops.store.user_rows.metering import MeteredSums
     from hermesops.store.user_rows.plans import UserPlans
     from hermesops.store.user_rows.requests import UserRequests
     from hermesops.users.agent_settings.copies import SettingsCopying
     from hermesops.users.agent_settings.service import CopiedSettings, Patch
+    from hermesops.users.api_status.service import ApiStatus
     from hermesops.users.billing.current import StripeSubscriptions
     from hermesops.users.billing.decide import Policy
     from hermesops.users.billing.directory import BillingEvents
@@ -188,6 +190,20 @@ def settings_copying(container: "Container") -> "SettingsCopying":
     from hermesops.users.agent_settings.copies import SettingsCopying
 
     return SettingsCopying(container.registry, lambda: SettingsCopies(container.user_rows, container.messages))
+
+
+def api_status(container: "Container") -> "ApiStatus":
+    """State of the users' API as operators see it."""
+    from hermesops.users.api_status.service import ApiStatus
+
+    return ApiStatus(container.registry)
+
+
+def api_figures(container: "Container | UsersContainer") -> "ApiFigures":
+    """Figures that processes of the API write."""
+    from hermesops.store.user_rows.api_figures import ApiFigures
+
+    return ApiFigures(container.user_rows)
 
 
 def metering_policy(container: "Container") -> "MeteringPolicy":

@@ -45,6 +45,7 @@ from hermesops.store.registry.repositories.rollouts.rollout import RolloutEventR
 from hermesops.store.registry.repositories.rollouts.targets import RolloutTargetRepository
 from hermesops.store.registry.repositories.user_requests import UserRequestRepository
 from hermesops.store.registry.repositories.users import UserRepository
+from hermesops.store.registry.repositories.users_half import UsersHalfRepository
 from hermesops.store.registry.schema import role_grants, schema_version
 from hermesops.store.registry.schema.tables import meta
 from hermesops.store.registry.transactions.assign_machine import AssignmentTransactions
@@ -68,6 +69,7 @@ class Registry:
         self._context = context
         self._database = context.database
         self.users = UserRepository(context)
+        self.users_half = UsersHalfRepository(context)
         self.user_requests = UserRequestRepository(context)
         self.instances = InstanceRepository(context)
         self.instance_secrets = InstanceSecretRepository(context)

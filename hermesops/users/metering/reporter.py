@@ -8,7 +8,7 @@ from hermesops.model.billing.metering import EntryState, LedgerEntry
 from hermesops.model.ids import UserId
 from hermesops.store.registry import Registry
 from hermesops.users.billing.stripe_api import StripeRefusedError
-from hermesops.users.metering.decide import LookUp, Refuse, Rest, Send, looked_up, next_step
+from hermesops.users.metering.decide import LookUp, Refuse, Rest, Send, Step, looked_up, next_step
 from hermesops.users.metering.stripe_meters import StripeMeters
 
 
@@ -43,7 +43,8 @@ class Reporter:
             raise refused
 
     async def _step(self, row: LedgerEntry) -> None:
-        step, is_anew = next_step(row, now=self.registry.now()), False
+        step: Step | None = next_step(row, now=self.registry.now())
+        is_anew = False
         if isinstance(step, LookUp):
             quantity = await self._at_stripe(row)
             step, is_anew = looked_up(row.entry, quantity, now=self.registry.now()), True

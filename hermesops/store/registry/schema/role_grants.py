@@ -17,6 +17,7 @@ from hermesops.store.registry.schema.tables import (
     users,
 )
 from hermesops.store.registry.schema.user_tables import (
+    api_figures,
     chat_files,
     mcp_access,
     metered_usage,
@@ -131,6 +132,7 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
         TableRights(user_plans, select=ALL),
         TableRights(metered_usage, select=("user_id", "meter", "quantity", "measured_at", "state")),
         TableRights(settings_copies, select=ALL),
+        TableRights(api_figures, select=ALL, insert=ALL, update=ALL, deletes=True),
         TableRights(user_connections, select=ALL, insert=ALL, update=ALL, deletes=True),
         TableRights(
             mcp_access, select=ALL, insert=ALL, update=("token_hash", "created_at", *_MCP_SESSION), deletes=True

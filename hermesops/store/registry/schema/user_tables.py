@@ -15,6 +15,7 @@ __all__ = [
     "LIVE_CONNECTION",
     "MESSAGES",
     "OPEN_TURN",
+    "api_figures",
     "chat_files",
     "mcp_access",
     "metadata",
@@ -169,6 +170,18 @@ settings_copies = sa.Table(
     # Of the settings that were copied; another one in instance_details means that they were changed since.
     sa.Column("revision", sa.Integer, nullable=False),
     sa.Column("copied_at", UtcTimestamp, nullable=False),
+)
+
+api_figures = sa.Table(
+    "api_figures",
+    metadata,
+    # Each process of the API writes its row every few seconds: counts of the last minutes, and nothing of a user's.
+    sa.Column("process", sa.String(64), primary_key=True),
+    sa.Column("written_at", UtcTimestamp, nullable=False),
+    sa.Column("users", sa.Integer, nullable=False),
+    sa.Column("slow_users", sa.Integer, nullable=False),
+    sa.Column("webhooks_taken", sa.Integer, nullable=False),
+    sa.Column("webhooks_refused", sa.Integer, nullable=False),
 )
 
 user_connections = sa.Table(

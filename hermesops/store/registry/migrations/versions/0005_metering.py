@@ -1,4 +1,4 @@
-"""Tables of metered usage and of copies of settings. They are written out, so that later changes do not change this."""
+"""Tables of metered usage, copies of settings, and figures of the API, written out: later changes change no step."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -41,6 +41,16 @@ def upgrade() -> None:
         sa.Column("copied_at", UtcTimestamp, nullable=False),
         sa.PrimaryKeyConstraint("instance_id", name="pk_settings_copies"),
         sa.ForeignKeyConstraint(["instance_id"], ["hermes_instances.id"], name="fk_settings_copies_instance_id"),
+    )
+    op.create_table(
+        "api_figures",
+        sa.Column("process", sa.String(64), nullable=False),
+        sa.Column("written_at", UtcTimestamp, nullable=False),
+        sa.Column("users", sa.Integer, nullable=False),
+        sa.Column("slow_users", sa.Integer, nullable=False),
+        sa.Column("webhooks_taken", sa.Integer, nullable=False),
+        sa.Column("webhooks_refused", sa.Integer, nullable=False),
+        sa.PrimaryKeyConstraint("process", name="pk_api_figures"),
     )
     op.add_column("instance_details", sa.Column("settings_revision", sa.Integer, nullable=False, server_default="0"))
     # Settings of before may have been changed: workers copy all of them once.
