@@ -1826,7 +1826,7 @@ SHARED: dict[str, tuple[Case, ...]] = {
             Kind.FIRES,
             "one user waits from 300 s to 900 s",
             {"hermesops_turns_orphaned_users": then((0, 300), (1, 600), (0, 600))},
-            {475: (), 495: ({},), 900: ({},), 930: ()},
+            {475: (), 495: ({},), 895: ({},), 930: ()},
         ),
         Case(
             Kind.BELOW,
@@ -1844,7 +1844,7 @@ SHARED: dict[str, tuple[Case, ...]] = {
                 _WEBHOOKS.replace("OUTCOME", "refused"): then((0, 300), (4, 900), (0, 600)),
                 _WEBHOOKS.replace("OUTCOME", "taken"): steady(0, 1800),
             },
-            {895: (), 915: ({},), 1200: ({},), 1230: ()},
+            {895: (), 915: ({},), 1195: ({},), 1230: ()},
         ),
         Case(
             Kind.BELOW,
