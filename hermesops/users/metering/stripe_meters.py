@@ -89,13 +89,13 @@ class StripeMeters:
         """
         answer = await self.api.ask(lambda v1: v1.billing.meters.list({"limit": _MOST, "status": "active"}))
         try:
-            found = {meter.event_name: meter.id for meter in _Meters.model_validate(answer.content).data}
+            ids = {meter.event_name: meter.id for meter in _Meters.model_validate(answer.content).data}
         except ValidationError as error:
             raise UnavailableError("Stripe's list of meters cannot be read") from error
         for name in self.event_names.values():
-            if name not in found:
+            if name not in ids:
                 raise StripeRefusedError(f"Stripe has no active meter for events {name}")
-        return {meter: found[name] for meter, name in self.event_names.items()}
+        return {meter: ids[name] for meter, name in self.event_names.items()}
 
     async def in_minute(self, meter_id: str, customer: str, entry: Entry) -> int:
         """Stripe's sum of the minute that is an entry's alone; raises as ``ids``."""

@@ -41,8 +41,8 @@ async def work(world: PlanWorld, registry: Registry, clock: TurnedClock) -> None
         await world.carrier().run()
         for user in registry.billing.due_users():
             await world.agents().settle(user)
-        await world.metering().run()
         await world.statements().run()
+        await world.metering().run()
         clock.turn(1)
         await pause(0.1)
 

@@ -616,7 +616,7 @@ async def repeated(work: Callable[[], object]) -> None:
     """Do something every few seconds, as a process of the API writes its figures."""
     while True:
         await pause(5)
-        await asyncio.to_thread(work)
+        work()  # not in a thread, which would go on after the end
 
 
 def told_by_the_api(**figures: int) -> Callable[[Database], object]:

@@ -56,7 +56,7 @@ def test_a_changed_setting_is_copied_once_and_is_stale_after_the_next_change(
 ) -> None:
     ada = placed(registry)
     changed(registry, ada, SETTINGS)
-    with pytest.raises(CopyMissingError):
+    with pytest.raises(CopyMissingError, match="are not here yet"):
         rows.get(ada.user_id)
     assert copying.due() == [f"settings of {ada.id}"]
     assert [copying.run(), copying.run()] == [1, 0]
@@ -103,7 +103,7 @@ def test_a_copy_of_another_key_is_missing_and_one_of_a_terminated_agent_is_gone(
     ada = placed(registry)
     changed(registry, ada, SETTINGS)
     copying.run()
-    with pytest.raises(CopyMissingError):
+    with pytest.raises(CopyMissingError, match="cannot be shown now"):
         SettingsCopies(database, KeyRing("k2", {"k2": bytes(32)})).get(ada.user_id)
     registry.terminations.terminate(ada.id, why="test")
     with database.reading() as connection:
