@@ -60,8 +60,13 @@ def test_a_process_that_somebody_else_runs_writes_no_figure_without_a_bound(
 
 def added(database: Database, instance: Instance, **values: object) -> None:
     with database.writing() as connection:
-        row = {"id": str(uuid4()), "user_id": instance.user_id, "instance_id": instance.id, "state": "running"}
-        row |= {"conversation": uuid4().hex, "client_key": uuid4().hex, "created_at": database.now(connection)}
+        row: dict[str, object] = {"id": str(uuid4()), "user_id": instance.user_id, "instance_id": instance.id}
+        row |= {
+            "state": "running",
+            "conversation": uuid4().hex,
+            "client_key": uuid4().hex,
+            "created_at": database.now(connection),
+        }
         connection.execute(turns.insert().values({**row, **values}))
 
 
@@ -93,8 +98,14 @@ def test_connections_count_users_of_known_services_and_ends_of_a_day(
         ("bob", "slack", "failed", 1),
     ):
         instance = placed(registry, user)
-        row = {"id": str(uuid4()), "user_id": instance.user_id, "instance_id": instance.id, "service": service}
-        row |= {"state": state, "created_at": now, "changed_at": now - timedelta(hours=age_h), "link_expires_at": now}
+        row: dict[str, object] = {"id": str(uuid4()), "user_id": instance.user_id, "instance_id": instance.id}
+        row |= {
+            "service": service,
+            "state": state,
+            "created_at": now,
+            "changed_at": now - timedelta(hours=age_h),
+            "link_expires_at": now,
+        }
         with database.writing() as connection:
             connection.execute(user_connections.insert().values(row))
     figures = {name: figure for name, figure in told(registry).items() if name.startswith("hermesops_connections")}
