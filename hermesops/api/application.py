@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from hermesops.api import problems
+from hermesops.api.figures import Counted
 from hermesops.api.front import Front
 from hermesops.api.parts import ApiParts
 from hermesops.api.routes import (
@@ -49,6 +50,7 @@ def application(parts: ApiParts) -> FastAPI:
     app = routed()
     app.state.parts = parts
     uploads = frozenset({f"{PREFIX}/chat/files"})
+    app.add_middleware(Counted, counts=parts.counts)
     app.add_middleware(Front, hosts=parts.hosts, uploads=uploads)
     return app
 

@@ -1,11 +1,12 @@
 """The services that routes call, and the user of a request."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, cast
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from hermesops.api.figures import RequestCounts
 from hermesops.api.limits import Kind, Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.sign_in.page_sessions import COOKIE, PageSessions
@@ -13,9 +14,10 @@ from hermesops.api.sign_in.tokens import InvalidTokenError, Tokens
 from hermesops.model.ids import UserId
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.files import ChatFiles
+from hermesops.store.user_rows.metering import MeteredSums
 from hermesops.store.user_rows.plans import UserPlans
 from hermesops.users.agent_jobs.service import AgentJobs
-from hermesops.users.agent_settings.service import AgentSettings
+from hermesops.users.agent_settings.service import CopiedSettings
 from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
@@ -37,7 +39,6 @@ class ApiParts:
     Attributes:
         origin: Of the pages, as browsers send it.
         hosts: Names by which the API is asked.
-        settings: ``None`` where this process may not read settings.
         stripe: ``None`` where there is no signing secret of Stripe's.
         connections: ``None`` where there is no project at the vendor of connections.
         agent_calls: As ``connections``.
@@ -52,13 +53,15 @@ class ApiParts:
     files: ChatFiles
     chat: Chat
     jobs: AgentJobs
-    settings: AgentSettings | None
+    settings: CopiedSettings
     pages: Pages
     requests: Requests
     plans: UserPlans
+    metered: MeteredSums
     stripe: StripeDoor | None = None
     connections: Connections | None = None
     agent_calls: AgentCalls | None = None
+    counts: RequestCounts = field(default_factory=RequestCounts)
 
 
 def parts_of(request: HTTPConnection) -> ApiParts:
@@ -75,6 +78,7 @@ async def current_user(request: HTTPConnection, parts: Annotated[ApiParts, Depen
         TooManyError: The user asks too often.
     """
     user = await user_of(request, parts)
+    request.state.user = user
     parts.limits.admit(user, kind_of(request))
     return user
 

@@ -18,6 +18,7 @@ from hermesops.agents.relay.client import RelayClient
 from hermesops.agents.relay.credential import CallerCredential, Signed
 from hermesops.agents.relay.routes import API
 from hermesops.api.application import application
+from hermesops.api.figures import write_figures
 from hermesops.api.limits import Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
@@ -34,7 +35,6 @@ from hermesops.model.billing.events import BillingState
 from hermesops.model.billing.user_request import RequestState
 from hermesops.model.operation import Operation
 from hermesops.settings.sections import WebSettings
-from hermesops.users.agent_settings.service import AgentSettings
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
 from hermesops.users.connections.service import Connections
@@ -68,9 +68,8 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class _LocalParts:
-    """Services that hold the registry's key or a vendor's, which only the local world's process may."""
+    """Services that hold a vendor's key, which only the local world's process may."""
 
-    settings: AgentSettings
     connections: Connections | None
     agent_calls: AgentCalls | None
 
@@ -98,7 +97,7 @@ async def serve(container: "Container", listener: socket.socket) -> None:
     await asyncio.to_thread(users.require_tables)
     chat = users.make_chat(relay)
     parts = _parts(users, relay, chat, issuer, origin=origin, hosts=_hosts(origin, listener))
-    await _serve(parts, listener, chat.run())
+    await _serve(parts, listener, chat.run(), write_figures(parts.counts, users.api_figures))
 
 
 async def _serve_local(container: "Container", listener: socket.socket) -> None:
@@ -107,13 +106,13 @@ async def _serve_local(container: "Container", listener: socket.socket) -> None:
         issuer = _issuer_of(web) if web.issuer else _issuer_of_world(container.endpoint.issuer_url)
         origin = web.origin or f"http://localhost:{_port_of(listener)}"
         local = _LocalParts(
-            connected.request_carrier.settings,
             container.make_connections(f"{origin}{CONNECTED}"),
             container.make_agent_calls(),
         )
         hosts = _hosts(origin, listener)
         parts = _parts(container, relay, chat, issuer, origin=origin, hosts=hosts, local=local)
-        await _serve(parts, listener, chat.run(), *_beside(connected))
+        figures = write_figures(parts.counts, container.api_figures)
+        await _serve(parts, listener, chat.run(), figures, *_beside(connected))
 
 
 def _beside(connected: "Connected") -> tuple[Coroutine[Any, Any, None], ...]:
@@ -211,10 +210,11 @@ def _parts(
         files=container.chat_rows.files,
         chat=chat,
         jobs=container.make_agent_jobs(relay),
-        settings=local.settings if local else None,
+        settings=container.make_copied_settings(),
         pages=Pages.load(),
         requests=Requests(container.user_requests),
         plans=container.user_plans,
+        metered=container.metered_sums,
         stripe=container.stripe_door(),
         connections=local.connections if local else None,
         agent_calls=local.agent_calls if local else None,
@@ -270,7 +270,7 @@ class _UsersWork:
         """Work until cancelled."""
         try:
             while True:
-                for work in (self._carry_requests, self._bill, self._read_statements):
+                for work in (self._carry_requests, self._copy_settings, self._bill, self._meter, self._read_statements):
                     try:
                         await work()
                     except HermesError as error:
@@ -286,12 +286,22 @@ class _UsersWork:
         if await asyncio.to_thread(carrier.due):
             await carrier.run()
 
+    async def _copy_settings(self) -> None:
+        copying = self._connected.container.settings_copying
+        if await asyncio.to_thread(copying.due):
+            await asyncio.to_thread(copying.run)
+
     async def _bill(self) -> None:
         billing = self._connected.billing
         if not self._connected.container.endpoint.stripe_url:
             return
         if await asyncio.to_thread(billing.due):
             await billing.run()
+
+    async def _meter(self) -> None:
+        metering = self._connected.container.metering
+        if await asyncio.to_thread(metering.due):
+            await metering.run()
 
     async def _read_statements(self) -> None:
         statements = self._connected.container.plan_statements

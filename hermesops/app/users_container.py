@@ -35,4 +35,7 @@ class UsersContainer:
     make_agent_jobs = parts.chat.agent_jobs
     user_requests = cached_property(parts.users.user_requests)
     user_plans = cached_property(parts.users.user_plans)
+    make_copied_settings = parts.users.copied_settings
+    api_figures = cached_property(parts.users.api_figures)
+    metered_sums = cached_property(parts.users.metered_sums)
     stripe_door = parts.users.stripe_door

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from hermesops.model.billing.metering import Meter
 from hermesops.model.plan import Plan
 
 _PINNED = r"https://[^\s,#]+#sha256=[0-9a-f]{64}"
@@ -348,3 +349,12 @@ class BillingSettings(Section):
         description="Pauses of payment collection at Stripe that suspend the agent, by what becomes of invoices",
     )
     keep_days: float = Field(14, gt=0, le=90, description="Days for which the body of an unreadable event is kept")
+    meters: Mapping[Meter, Annotated[str, Field(min_length=1, max_length=100)]] = Field(
+        {}, description="Names of meters' events at Stripe, by what is counted; empty: nothing is metered"
+    )
+    metered_since: str = Field(
+        "", pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$", description="Day of UTC from which usage is metered"
+    )
+    metered_prices: frozenset[str] = Field(
+        frozenset(), description="Prices of meters at Stripe that a subscription has beside its plan's"
+    )

@@ -1,4 +1,4 @@
-"""``hermesops api``: the users' API and chat page, as a service.
+"""``hermesops api``: the users' API and chat page, as a service, and its state.
 
 It reaches agents through the relay alone, and holds no key of the vendor's.
 """
@@ -35,6 +35,19 @@ def serve(
     container = context.compose(logs_all=True)
     server = inherited(descriptor) if descriptor >= 0 else listen(bind, "api", "serve")
     context.run(serve_until_signal(server, serve_api(container, server), "the users' API"))
+
+
+@app.command()
+def status() -> None:
+    """Show the state of the users' API: processes, slow users, webhooks, connections, turns that nobody carries.
+
+    Counts are of the last 5 minutes; expired connections of the last day. Nothing that a user said is shown.
+    """
+    from hermesops.cli.views import api as view
+    from hermesops.views import api as shapes
+
+    half = context.compose().api_status.read()
+    result("api-status", shapes.status(half), view.status_lines(half))
 
 
 @app.command()

@@ -47,6 +47,7 @@ from hermesops.localcloud.vendors.composio.composio import LocalComposio
 from hermesops.localcloud.vendors.issuer import PREFIX as ISSUER
 from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
 from hermesops.localcloud.vendors.stripe.books import PRICES
+from hermesops.localcloud.vendors.stripe.meters import METERS
 from hermesops.localcloud.vendors.stripe.server import PREFIX as STRIPE
 from hermesops.localcloud.vendors.stripe.server import LocalStripe
 from hermesops.localcloud.webhooks import Webhooks
@@ -271,7 +272,12 @@ async def _vendors(files: WorldFiles, where: Serving, facts: dict[str, object]) 
     endpoint = f"{users_url}/webhooks/stripe/hermes" if users_url else ""
     key_of(files.stripe_key, "sk_test_")
     stripe = LocalStripe(f"{where.api_url}{STRIPE}", key_of(files.stripe_secret, "whsec_"), endpoint, files.stripe)
-    facts |= {"stripe_url": stripe.url, "stripe_prices": {price: plan for price, (plan, _) in PRICES.items()}}
+    facts |= {
+        "stripe_url": stripe.url,
+        "stripe_prices": {price: plan for price, (plan, _) in PRICES.items()},
+        "stripe_meters": {meter.counts: meter.event_name for meter in METERS},
+        "stripe_metered_prices": sorted(meter.price for meter in METERS),
+    }
     try:
         yield [Mount(STRIPE, routes=stripe.routes())]
     finally:

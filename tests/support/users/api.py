@@ -39,7 +39,6 @@ from hermesops.localcloud.vendors.composio.composio import LocalComposio
 from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
 from hermesops.model.connections.service import SERVICES
 from hermesops.model.fleet.instance import Instance
-from hermesops.model.operation import Operation
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.repositories.billing.events import receive
 from hermesops.store.registry.schema.role_grants import API as API_ROLE
@@ -48,12 +47,14 @@ from hermesops.store.user_rows.approvals import TurnApprovals
 from hermesops.store.user_rows.connections import UserConnections
 from hermesops.store.user_rows.files import ChatFiles
 from hermesops.store.user_rows.mcp_access import McpAccesses
+from hermesops.store.user_rows.metering import MeteredSums
 from hermesops.store.user_rows.plans import UserPlans
 from hermesops.store.user_rows.requests import UserRequests
 from hermesops.store.user_rows.sessions import WebSessions
+from hermesops.store.user_rows.settings_copies import SettingsCopies
 from hermesops.store.user_rows.turns import Turns
 from hermesops.users.agent_jobs.service import AgentJobs
-from hermesops.users.agent_settings.service import AgentSettings, Patch
+from hermesops.users.agent_settings.service import CopiedSettings
 from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.agent_runs import AgentRuns
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier
@@ -218,10 +219,11 @@ class UsersApi:
             files=rows.files,
             chat=chat,
             jobs=AgentJobs(accounts, relay),
-            settings=AgentSettings(self.relay.registry, _no_machines),
+            settings=CopiedSettings(SettingsCopies(self.database, KEYS)),
             pages=Pages.load(),
             requests=Requests(UserRequests(self.database, KEYS)),
             plans=UserPlans(self.database, KEYS),
+            metered=MeteredSums(self.database),
             stripe=StripeDoor(lambda: [STRIPE.secret], partial(receive, self.database), 300),
             connections=Connections(
                 accounts,
@@ -234,10 +236,6 @@ class UsersApi:
             agent_calls=AgentCalls(McpProxy(connected, accesses, self.vendor)),
         )
         return chat, parts
-
-
-async def _no_machines(_user: str, _patch: Patch, _why: str) -> Operation:
-    raise UnavailableError("there are no machines here")
 
 
 @contextlib.asynccontextmanager

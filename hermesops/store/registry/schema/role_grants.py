@@ -17,8 +17,11 @@ from hermesops.store.registry.schema.tables import (
     users,
 )
 from hermesops.store.registry.schema.user_tables import (
+    api_figures,
     chat_files,
     mcp_access,
+    metered_usage,
+    settings_copies,
     turn_approvals,
     turns,
     user_connections,
@@ -93,7 +96,7 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
         TableRights(schema_version.VERSION, select=ALL),
         TableRights(users, select=("id", "alias")),
         TableRights(hermes_instances, select=("id", "user_id", "plan", "status", "created_at", "last_heartbeat")),
-        TableRights(instance_details, select=("instance_id", "region")),
+        TableRights(instance_details, select=("instance_id", "region", "settings_revision")),
         TableRights(model_usage, select=("day", "instance_id", "input_tokens", "output_tokens", "micros")),
         TableRights(model_budgets, select=("plan", "micros")),
         TableRights(
@@ -127,6 +130,9 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
             insert=("id", "user_id", "kind", "client_key", "body", "state", "created_at"),
         ),
         TableRights(user_plans, select=ALL),
+        TableRights(metered_usage, select=("user_id", "meter", "quantity", "measured_at", "state")),
+        TableRights(settings_copies, select=ALL),
+        TableRights(api_figures, select=ALL, insert=ALL, update=ALL, deletes=True),
         TableRights(user_connections, select=ALL, insert=ALL, update=ALL, deletes=True),
         TableRights(
             mcp_access, select=ALL, insert=ALL, update=("token_hash", "created_at", *_MCP_SESSION), deletes=True

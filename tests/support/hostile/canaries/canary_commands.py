@@ -130,6 +130,7 @@ COMMANDS: Sequence[str] = (
     "billing dismiss 1 --reason canary",
     "billing sweep --dry-run",
     "user show ada",
+    "api status",
     "user request list",
     "job run lifecycle",
     "fleet status --live --ask",
