@@ -215,6 +215,7 @@ class Container:
     plan_statements = cached_property(parts.users.plan_statements)
     request_directory = cached_property(parts.users.request_directory)
     user_directory = cached_property(parts.users.user_directory)
+    connection_project = parts.connections.connection_project
     make_connections = parts.connections.connections
     make_agent_calls = parts.connections.agent_calls
 

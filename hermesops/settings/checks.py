@@ -16,6 +16,12 @@ _ADDRESSES = (
     "prometheus_url",
     "rollout.webhook",
     "oidc.issuer",
+    "web.issuer",
+    "web.keys_url",
+    "web.authorize_url",
+    "web.token_url",
+    "web.redis_url",
+    "connections.base_url",
 )
 
 
@@ -49,13 +55,15 @@ def refuse_exposed(settings: Settings, sources: Mapping[str, str]) -> None:
     Raises:
         UsageError: One is; it names the key and where it was set.
     """
-    for key in _ADDRESSES:
+    keyed = ("model.base_url",) if settings.model.api_key else ()
+    for key in (*_ADDRESSES, *keyed):
         value = value_of(settings, key)
         url = value.get_secret_value() if isinstance(value, SecretStr) else value
         why = web_address.exposure(url) if url else ""
         if why:
             raise UsageError(
-                f"{key} (from {_place(key, sources)}): {why}", hint=f"set {key} to an address that begins with https://"
+                f"{key} (from {_place(key, sources)}): {why}",
+                hint=f"set {key} to an address that begins with {_encrypted(key)}",
             )
     for key in _STORES:
         why = web_address.bucket_exposure(value_of(settings, key))
@@ -63,6 +71,10 @@ def refuse_exposed(settings: Settings, sources: Mapping[str, str]) -> None:
             raise UsageError(
                 f"{key} (from {_place(key, sources)}): {why}", hint=f"let the endpoint in {key} begin with https://"
             )
+
+
+def _encrypted(key: str) -> str:
+    return "rediss://" if key == "web.redis_url" else "https://"
 
 
 def _place(key: str, sources: Mapping[str, str]) -> str:
