@@ -16,6 +16,9 @@ _ADDRESSES = (
     "prometheus_url",
     "rollout.webhook",
     "oidc.issuer",
+)
+
+_OF_USERS = (
     "web.issuer",
     "web.keys_url",
     "web.authorize_url",
@@ -23,6 +26,7 @@ _ADDRESSES = (
     "web.redis_url",
     "connections.base_url",
 )
+"""Addresses that decide about users or carry their words, checked in the local world, too: its platform gets them."""
 
 
 _NAMES_A_USER = frozenset({"web.redis_url"})
@@ -49,14 +53,17 @@ def refuse_user_info(values: Mapping[str, object], sources: Mapping[str, str]) -
             )
 
 
-def refuse_exposed(settings: Settings, sources: Mapping[str, str]) -> None:
+def refuse_exposed(settings: Settings, sources: Mapping[str, str], *, is_local: bool) -> None:
     """Refuse addresses that get secrets, or decide about users, and are not encrypted.
+
+    Args:
+        is_local: Whether it is the local world, whose own addresses are this computer's or its machines'.
 
     Raises:
         UsageError: One is; it names the key and where it was set.
     """
     keyed = ("model.base_url",) if settings.model.api_key else ()
-    for key in (*_ADDRESSES, *keyed):
+    for key in (*_OF_USERS, *keyed, *(() if is_local else _ADDRESSES)):
         value = value_of(settings, key)
         url = value.get_secret_value() if isinstance(value, SecretStr) else value
         why = web_address.exposure(url) if url else ""
@@ -65,7 +72,7 @@ def refuse_exposed(settings: Settings, sources: Mapping[str, str]) -> None:
                 f"{key} (from {_place(key, sources)}): {why}",
                 hint=f"set {key} to an address that begins with {_encrypted(key)}",
             )
-    for key in _STORES:
+    for key in () if is_local else _STORES:
         why = web_address.bucket_exposure(value_of(settings, key))
         if why:
             raise UsageError(

@@ -21,6 +21,7 @@ from starlette.routing import Mount
 
 from hermesops.access.pki.authority import Authority
 from hermesops.access.secrets.keyring.ring import Ring
+from hermesops.localcloud.drivers.interface import MODEL_PORT
 from hermesops.localcloud.issuer.issuer import CLIENT, LocalIssuer, Person
 from hermesops.machines.converge import HostResult
 from hermesops.model.access.certificate import CallerName
@@ -123,13 +124,13 @@ PROJECT_KEY = f"ak_{uuid4().hex}"
 
 @contextlib.asynccontextmanager
 async def issuer(gateway: str, pages: str) -> AsyncIterator[int]:
-    """An issuer on a port of this computer's loopback, and of the world's gateway for its machines; the port."""
+    """An issuer on a port of this computer's loopback, which it yields, and on the gateway's that machines reach."""
     with socket.create_server(("127.0.0.1", 0)) as here:
         port = int(here.getsockname()[1])
         url = f"http://127.0.0.1:{port}/issuer"
         ada = Person(user_id_from_alias("ada"), "ada")
         app = Starlette(routes=[Mount("/issuer", routes=LocalIssuer(url, lambda: [ada], pages=pages).routes())])
-        with socket.create_server((gateway, port)) as for_machines:
+        with socket.create_server((gateway, MODEL_PORT)) as for_machines:
             async with served(app, here), served(app, for_machines):
                 yield port
 
@@ -183,7 +184,7 @@ async def host_in(folder: Path) -> AsyncIterator[Host]:
             },
             "hermes_platform_control_processes": ["relay"],
             "hermes_platform_api_environment": ENVIRONMENT,
-            "hermes_platform_control_vendor_api": f"{world.driver.gateway}:{port}",
+            "hermes_platform_control_vendor_api": f"{world.driver.gateway}:{MODEL_PORT}",
             "hermes_platform_control_vendor_api_port": port,
             "hermes_platform_api_settings": {"web": web},
             "hermes_platform_api_loopback_ports": [port],

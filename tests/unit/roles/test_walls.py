@@ -52,6 +52,7 @@ def test_every_unit_of_a_platform_has_walls_or_a_reason() -> None:
 
     assert {name for name in units if name not in bounded} == set(UNBOUNDED)
     assert bounded == {
+        "hermesops-connections",
         "hermes-platform-host-exporter",
         "hermes-platform-ingest",
         "hermes-platform-loki",
