@@ -265,7 +265,8 @@ class LocalPlatforms:
         write_private(self.world.monitoring, b"")
         links = self.links()
         if links:
-            await self.host.wait_for_users(f"https://{self.services[PlatformService.USERS]}", links["api"])
+            url = f"https://{self.services[PlatformService.USERS]}"
+            await self.host.wait_for_users(url, links["api"], has_connections="agents" in links)
         return PlatformUp(done, name, changed, round(time.monotonic() - begun, 1), image, links)
 
     async def _apply_noted(self, machine_id: MachineId, *, has_packages: bool) -> tuple[str, ...]:

@@ -216,6 +216,8 @@ async def test_it_is_installed_and_answers_at_the_door(host: Host) -> None:
     states = await host.run(f"systemctl is-active {' '.join(UNITS)} {CONNECTIONS} hermes-platform-edge hermesops-relay")
     assert set(states.split()) == {"active"}
     assert await host.status() == "401", await host.run("journalctl -u 'hermesops-api-*' --no-pager | tail -40")
+    log = f"journalctl -u {CONNECTIONS} --no-pager | tail -40"
+    assert await host.status("/api/hermes/connections") == "401", await host.run(log)
     assert await host.status("/hermes-max/chat") == "303", "to sign in"
     assert await host.status("/api/hermes/settings") == "401"
 
