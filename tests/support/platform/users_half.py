@@ -2,7 +2,6 @@
 
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 import httpx
 
@@ -57,11 +56,10 @@ async def _is_answered(browser: Browser, message: str) -> None:
 
 
 async def _is_connected(browser: Browser, http: httpx.AsyncClient) -> None:
-    asked = await browser.change("POST", "/connections/gmail")
-    assert asked.status_code == 200, asked.text
-    agreed = await http.post(asked.json()["auth_url"], data=_AGREED)
-    back: dict[str, Any] = dict(agreed.headers)
-    ended = await browser.ask("GET", back["location"])
+    response = await browser.change("POST", "/connections/gmail")
+    assert response.status_code == 200, response.text
+    agreed = await http.post(response.json()["auth_url"], data=_AGREED)
+    ended = await browser.ask("GET", agreed.headers["location"])
     assert ended.status_code == 303, ended.text
     listed = (await browser.ask("GET", f"{browser.origin}/api/hermes/connections")).json()
     assert {each["service"]: each["state"] for each in listed}["gmail"] == "active"
