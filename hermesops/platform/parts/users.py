@@ -150,6 +150,10 @@ async def _certificates_in(channel: Channel, file: str) -> str:
     return shown.text.strip() if shown.exit_code == 0 else ""
 
 
+_OF_ALL = {"requests_per_second": 200, "burst": 1000, "connections": 1000}
+"""Limits of one address at the door of a local world's platform, where all browsers and agents have the same."""
+
+
 @dataclass(frozen=True)
 class UsersHalf:
     """The users' half of a local world's platform: its roles, settings and addresses.
@@ -198,7 +202,7 @@ class UsersHalf:
         of_world = (self.world_port,)
         api = ApiPart(environment, settings, self.keys, self.callers, self.authorities, self.report, of_world)
         connections = ConnectionsPart(environment, settings, self.project_key, of_world)
-        edge = PlainPart("hermes_platform_edge", {"has_connections": bool(self.project_key)})
+        edge = PlainPart("hermes_platform_edge", {"has_connections": bool(self.project_key), **_OF_ALL})
         return [api, *([connections] if self.project_key else []), edge]
 
     @property

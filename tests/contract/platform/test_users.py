@@ -139,9 +139,11 @@ async def test_while_the_registry_is_away_a_host_keeps_what_it_has(host: Host) -
     ]
 
 
-def half(home: Path, *, has_project: bool = True, is_served: bool = True, **variables: str) -> UsersHalf:
-    """The users' half of a local world."""
-    given = {f"HERMESOPS_{name}": value for name, value in variables.items()}
+def half(
+    home: Path, own: Mapping[str, str] | None = None, *, has_project: bool = True, is_served: bool = True
+) -> UsersHalf:
+    """The users' half of a local world; ``own`` are the operator's settings."""
+    given = {f"HERMESOPS_{name}": value for name, value in (own or {}).items()}
     env = Environment.load("local", {"HOME": str(home), "HERMESOPS_HOME": str(home), **given})
     url = "http://127.0.0.1:7001"
     endpoint = Endpoint(
@@ -180,7 +182,7 @@ def test_in_a_local_world_users_sign_in_at_its_issuer_and_agents_call_the_door(t
 
 def test_an_operators_own_issuer_and_address_win(tmp_path: Path) -> None:
     own = {"WEB_ORIGIN": "https://agents.example", "WEB_ISSUER": "https://issuer.example"}
-    users = half(tmp_path, has_project=False, **own)
+    users = half(tmp_path, own, has_project=False)
     assert users.settings == {"web.origin": "https://agents.example"}
     [api, edge] = users.parts
     assert isinstance(api, ApiPart)
