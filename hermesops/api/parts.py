@@ -32,16 +32,13 @@ class ForeignRequestError(Exception):
     """A page of another origin made a browser send the request."""
 
 
-@dataclass(frozen=True)
-class ApiParts:
-    """Everything that routes call.
+@dataclass(frozen=True, kw_only=True)
+class UserParts:
+    """What a process needs to know whose request it answers.
 
     Attributes:
         origin: Of the pages, as browsers send it.
-        hosts: Names by which the API is asked.
-        stripe: ``None`` where there is no signing secret of Stripe's.
-        connections: ``None`` where there is no project at the vendor of connections.
-        agent_calls: As ``connections``.
+        hosts: Names by which the process is asked.
     """
 
     origin: str
@@ -49,6 +46,30 @@ class ApiParts:
     tokens: Tokens
     sessions: PageSessions
     limits: Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionParts(UserParts):
+    """What routes of connections call.
+
+    Attributes:
+        connections: ``None`` where this process has no project at the vendor of connections.
+        agent_calls: As ``connections``.
+    """
+
+    connections: Connections | None = None
+    agent_calls: AgentCalls | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiParts(ConnectionParts):
+    """Everything that routes call.
+
+    Attributes:
+        settings: ``None`` where this process may not read settings.
+        stripe: ``None`` where there is no signing secret of Stripe's.
+    """
+
     accounts: UserAccounts
     files: ChatFiles
     chat: Chat
@@ -59,9 +80,12 @@ class ApiParts:
     plans: UserPlans
     metered: MeteredSums
     stripe: StripeDoor | None = None
-    connections: Connections | None = None
-    agent_calls: AgentCalls | None = None
     counts: RequestCounts = field(default_factory=RequestCounts)
+
+
+def connection_parts_of(request: HTTPConnection) -> ConnectionParts:
+    """The services of connections, which each process of users has."""
+    return cast("ConnectionParts", request.app.state.parts)
 
 
 def parts_of(request: HTTPConnection) -> ApiParts:
@@ -69,7 +93,9 @@ def parts_of(request: HTTPConnection) -> ApiParts:
     return cast("ApiParts", request.app.state.parts)
 
 
-async def current_user(request: HTTPConnection, parts: Annotated[ApiParts, Depends(parts_of)]) -> UserId:
+async def current_user(
+    request: HTTPConnection, parts: Annotated[ConnectionParts, Depends(connection_parts_of)]
+) -> UserId:
     """The user of a request or of a socket, counted; each route of a user takes it.
 
     Raises:
@@ -83,7 +109,7 @@ async def current_user(request: HTTPConnection, parts: Annotated[ApiParts, Depen
     return user
 
 
-async def user_of(request: HTTPConnection, parts: ApiParts) -> UserId:
+async def user_of(request: HTTPConnection, parts: UserParts) -> UserId:
     """The only way from a token or a cookie to a user.
 
     Raises:
@@ -136,3 +162,4 @@ def kind_of(request: HTTPConnection) -> Kind:
 
 CurrentUser = Annotated[UserId, Depends(current_user)]
 Parts = Annotated[ApiParts, Depends(parts_of)]
+PartsOfConnections = Annotated[ConnectionParts, Depends(connection_parts_of)]

@@ -28,7 +28,7 @@ from hermesops.api.routes.sign_in import CALLBACK
 from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
-from hermesops.app.users_container import UsersContainer
+from hermesops.app.users_container import RowsContainer, UsersContainer
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.model.billing.events import BillingState
@@ -91,25 +91,23 @@ async def serve(container: "Container", listener: socket.socket) -> None:
         await _serve_local(container, listener)
         return
     users = UsersContainer(container.env, container.warn)
-    relay, issuer, origin = users.relay_client, _issuer_of(settings.web), settings.web.origin
-    if not origin:
-        raise UsageError("missing web.origin", hint=Hint(("settings", "set", "web.origin", "https://HOST")))
+    relay, issuer, origin = users.relay_client, issuer_of(settings.web), origin_of(settings.web)
     await asyncio.to_thread(users.require_tables)
     chat = users.make_chat(relay)
-    parts = _parts(users, relay, chat, issuer, origin=origin, hosts=_hosts(origin, listener))
+    parts = _parts(users, relay, chat, issuer, origin=origin, hosts=hosts_of(origin, listener))
     await _serve(parts, listener, chat.run(), write_figures(parts.counts, users.api_figures))
 
 
 async def _serve_local(container: "Container", listener: socket.socket) -> None:
     async with container.connect() as connected, _relay(container) as relay:
         web, chat = container.env.settings.web, container.make_chat(relay)
-        issuer = _issuer_of(web) if web.issuer else _issuer_of_world(container.endpoint.issuer_url)
+        issuer = issuer_of(web) if web.issuer else _issuer_of_world(container.endpoint.issuer_url)
         origin = web.origin or f"http://localhost:{_port_of(listener)}"
         local = _LocalParts(
             container.make_connections(f"{origin}{CONNECTED}"),
             container.make_agent_calls(),
         )
-        hosts = _hosts(origin, listener)
+        hosts = hosts_of(origin, listener)
         parts = _parts(container, relay, chat, issuer, origin=origin, hosts=hosts, local=local)
         figures = write_figures(parts.counts, container.api_figures)
         await _serve(parts, listener, chat.run(), figures, *_beside(connected))
@@ -196,15 +194,12 @@ def _parts(
     hosts: frozenset[str],
     local: "_LocalParts | None" = None,
 ) -> ApiParts:
-    web, issuer = container.env.settings.web, IssuerClient(addresses)
-    issuers = [Issuer(addresses.issuer, web.issuer_kind, frozenset({addresses.client_id}), issuer.keys)]
-    denied = frozenset(text.strip() for text in web.denied.split(",") if text.strip())
-    tokens = Tokens(issuers, denied=lambda user: user in denied)
+    tokens, sessions = sign_in_of(container, addresses, origin)
     return ApiParts(
         origin=origin,
         hosts=hosts,
         tokens=tokens,
-        sessions=PageSessions(container.web_sessions, tokens, issuer, f"{origin}{CALLBACK}", time.time),
+        sessions=sessions,
         limits=Limits(),
         accounts=container.accounts,
         files=container.chat_rows.files,
@@ -221,14 +216,40 @@ def _parts(
     )
 
 
-def _hosts(origin: str, listener: socket.socket) -> frozenset[str]:
-    """Names by which the API is asked: the origin's, and on a TCP port those of loopback."""
+def sign_in_of(
+    container: "Container | RowsContainer", addresses: IssuerAddresses, origin: str
+) -> tuple[Tokens, PageSessions]:
+    """Users' tokens of an issuer, and sessions of pages that have such tokens.
+
+    Args:
+        origin: Of the pages, to which the issuer sends browsers back.
+    """
+    web, issuer = container.env.settings.web, IssuerClient(addresses)
+    issuers = [Issuer(addresses.issuer, web.issuer_kind, frozenset({addresses.client_id}), issuer.keys)]
+    denied = frozenset(text.strip() for text in web.denied.split(",") if text.strip())
+    tokens = Tokens(issuers, denied=lambda user: user in denied)
+    return tokens, PageSessions(container.web_sessions, tokens, issuer, f"{origin}{CALLBACK}", time.time)
+
+
+def origin_of(web: WebSettings) -> str:
+    """The origin of the pages outside the local world.
+
+    Raises:
+        UsageError: It is not set.
+    """
+    if not web.origin:
+        raise UsageError("missing web.origin", hint=Hint(("settings", "set", "web.origin", "https://HOST")))
+    return web.origin
+
+
+def hosts_of(origin: str, listener: socket.socket) -> frozenset[str]:
+    """Names by which a process is asked: the origin's, and on a TCP port those of loopback."""
     port = _port_of(listener)
     loopback = {f"localhost:{port}", f"{_LOOPBACK}:{port}"} if port else set[str]()
     return frozenset({origin.partition("://")[2], *loopback})
 
 
-def _issuer_of(web: WebSettings) -> IssuerAddresses:
+def issuer_of(web: WebSettings) -> IssuerAddresses:
     """The issuer of users' tokens that the settings describe.
 
     Raises:

@@ -222,6 +222,7 @@ class Container:
     metered_sums = cached_property(parts.users.metered_sums)
     request_directory = cached_property(parts.users.request_directory)
     user_directory = cached_property(parts.users.user_directory)
+    connection_project = parts.connections.connection_project
     make_connections = parts.connections.connections
     make_agent_calls = parts.connections.agent_calls
 

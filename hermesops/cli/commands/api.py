@@ -51,6 +51,25 @@ def status() -> None:
 
 
 @app.command()
+def connections(
+    bind: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where it listens, in clear.")] = "127.0.0.1:8651",
+    descriptor: Annotated[
+        int, typer.Option("--socket", help="Number of a listening socket in the place of --bind.", hidden=True)
+    ] = -1,
+) -> None:
+    """Serve users' connections and agents' calls to them until a signal stops it, outside the local world.
+
+    It alone of the processes that the internet reaches has the key of the project at Composio, and it reaches no agent.
+    """
+    require(Extra.PLATFORM, "api connections")
+    from hermesops.api.serve_connections import serve as serve_connections
+
+    env = context.compose(logs_all=True).env
+    server = inherited(descriptor) if descriptor >= 0 else listen(bind, "api", "connections")
+    context.run(serve_until_signal(server, serve_connections(env, server), "connections"))
+
+
+@app.command()
 def openapi() -> None:
     """Print the description of the API, OpenAPI 3.1."""
     require(Extra.PLATFORM, "api openapi")

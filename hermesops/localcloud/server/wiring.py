@@ -143,14 +143,16 @@ async def serve(  # noqa: PLR0913, PLR0915 - the one place where a server is put
         objects = ObjectStore(files, store, driver.gateway, OBJECT_STORE_PORT if model_port else 0, program)
         stack.push_async_callback(objects.close)
         objects.open()
-        facts = _facts(files, where, driver)
+        facts, pages = _facts(files, where, driver), ""
         if platform and model_port:
             forwarded = platform_forward.opened(driver, store, files.platform, port_of(api_socket))
-            facts |= _platform_facts(await stack.enter_async_context(forwarded))
+            addresses = await stack.enter_async_context(forwarded)
+            facts |= _platform_facts(addresses)
+            pages = f"https://{addresses.services[PlatformService.USERS]}"
         if platform:
             opened = platform_socket.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
             facts["platform_url"] = await stack.enter_async_context(opened)
-        issuer = LocalIssuer(f"{where.api_url}{ISSUER}", people)
+        issuer = LocalIssuer(f"{where.api_url}{ISSUER}", people, pages=pages)
         facts["issuer_url"] = issuer.url
         composio = LocalComposio(f"{where.api_url}{COMPOSIO}", key=key_of(files.composio_key, "ak_local_"))
         facts |= {"composio_url": composio.url, "composio_key_file": str(files.composio_key)}

@@ -12,27 +12,23 @@ from typing import Any
 import httpx
 import pytest
 
-from hermesops.access.secrets.catalog import BILLING_SECRET, MESSAGES_KEY
+from hermesops.access.secrets.catalog import MESSAGES_KEY
 from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.access.secrets.keyring.ring import Ring
-from hermesops.agents.relay.credential import CallerPem
-from hermesops.agents.relay.routes import API
 from hermesops.api.serve import serve
 from hermesops.app import Container
-from hermesops.base.files.private_file import replace_secret
 from hermesops.base.waiting import Pending, cancel, until
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.fleet.instance import Instance, InstanceSettings
-from hermesops.programs.node.system import openssl
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from hermesops.store.user_rows.settings_copies import SettingsCopies
 from hermesops.users.agent_settings.copies import SettingsCopying
 from hermesops.users.agent_settings.service import tag_of
-from tests.support.real.relay import HOST
 from tests.support.real.stores.postgresql import PostgreSql
 from tests.support.real.stores.registries import TurnedClock
 from tests.support.users.api import STRIPE, Client, UsersApi, users_api
+from tests.support.users.processes import of_api
 
 ORIGIN = "https://agents.test"
 pytestmark = pytest.mark.turns(10)
@@ -73,32 +69,7 @@ async def api(tmp_path: Path, registry_url: str, clock: TurnedClock) -> AsyncIte
 @pytest.fixture
 def served(api: UsersApi, tmp_path: Path) -> Served:
     home = tmp_path / "home"
-    credential = home / "relay.pem"
-    key = openssl.make()
-    admitted = api.relay.callers.admit(API, openssl.request(key).decode(), why="test")
-    replace_secret(credential, CallerPem(key.decode(), admitted.certificate, admitted.authorities).text)
-    replace_secret(home / "staging/keys" / MESSAGES_KEY.name, Ring.fresh().to_text())
-    replace_secret(home / "staging/keys" / BILLING_SECRET.name, STRIPE.secret)
-    url = api.issuer.url
-    web = {
-        "origin": ORIGIN,
-        "issuer": url,
-        "client_id": "hermes-web",
-        "keys_url": f"{url}/keys",
-        "authorize_url": f"{url}/authorize",
-        "token_url": f"{url}/token",
-    }
-    variables = {
-        "HOME": str(home),
-        "HERMESOPS_HOME": str(home),
-        "HERMESOPS_REGISTRY_URL": api.database._url.render_as_string(hide_password=False),
-        "HERMESOPS_RELAY_URL": f"https://{HOST}:{api.relay.port}",
-        "HERMESOPS_RELAY_CREDENTIAL_FILE": str(credential),
-    }
-    env = Environment.load("staging", variables)
-    # An issuer without TLS is for tests alone: no setting takes it.
-    settings = env.settings.model_copy(update={"web": env.settings.web.model_copy(update=web)})
-    return Served(home, replace(env, settings=settings))
+    return Served(home, of_api(home, api, ORIGIN))
 
 
 @contextlib.asynccontextmanager
