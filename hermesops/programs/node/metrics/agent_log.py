@@ -74,6 +74,7 @@ def read(machine: Machine, counters: dict[str, Any]) -> Iterator[Sample]:
     """Read the logs on and count. Counts nothing until the user's data are mounted, which takes a moment at a boot."""
     if machine.files.read(machine.layout.identity) is None or volume.is_closed(machine):
         return
+    _begin_after_restore(machine, counters)
     base = installation.load_base(machine.files, machine.layout.base)
     with machine.files.opened_folder(machine.layout.home(base.home)) as home:
         for line in _new_lines(machine, home, ERROR_LOG, counters):
@@ -88,6 +89,13 @@ def read(machine: Machine, counters: dict[str, Any]) -> Iterator[Sample]:
         yield Sample("hermes_model_errors_total", number(counters, status), {"status": status})
     for kind in ("input", "output"):
         yield Sample("hermes_tokens_spent_total", number(counters, kind), {"kind": kind})
+
+
+def _begin_after_restore(machine: Machine, counters: dict[str, Any]) -> None:
+    """Count damaged databases from 0 once a copy has replaced the state: earlier lines are of other databases."""
+    replaced = (machine.files.read(machine.layout.state_replaced) or b"").decode(errors="replace")
+    if replaced != counters.get("state replaced", ""):
+        counters["state replaced"], counters["malformed"] = replaced, 0
 
 
 def _new_lines(machine: Machine, home: int, name: str, counters: dict[str, Any]) -> Iterator[bytes]:
