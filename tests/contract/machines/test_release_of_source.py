@@ -10,7 +10,8 @@ import pytest
 
 from hermesops.errors import RefusedError
 from hermesops.machines.image.packages.download import NEWEST_GLIBC, Pip
-from hermesops.machines.release.builder.build import Builder, BuildRequest, Rebuilder
+from hermesops.machines.release.builder.build import Builder, BuildRequest
+from hermesops.machines.release.builder.rebuild import Rebuilder
 from hermesops.machines.release.builder.resolver import Resolver
 from hermesops.machines.release.pinned import PinnedFile
 from hermesops.machines.release.source.isolation import Isolation, Limits

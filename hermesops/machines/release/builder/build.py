@@ -3,7 +3,7 @@
 A killed build is started again: files are kept by their hash, and a release exists once its lock does.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.base.files.scratch_folder import scratch_folder
-from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.errors import RefusedError, UsageError
 from hermesops.machines.capabilities import capabilities_of
 from hermesops.machines.image.packages.download import Pip
 from hermesops.machines.release import requirements
@@ -24,11 +24,11 @@ from hermesops.machines.release.pinned import PinnedFile
 from hermesops.machines.release.releases import Releases
 from hermesops.machines.release.requirements import Pin, pin_of, runs_everywhere
 from hermesops.machines.release.source import resources
-from hermesops.machines.release.source.archive import MAX_ARCHIVE, SourceTree, read_tree
+from hermesops.machines.release.source.archive import MAX_ARCHIVE, read_tree
 from hermesops.machines.release.source.build import BuiltSource, SourceBuilder, chosen_pythons
 from hermesops.machines.release.source.isolation import Isolation
 from hermesops.machines.release.source.project import read_project
-from hermesops.machines.release.sqlite import LOADER, is_of_sqlite
+from hermesops.machines.release.sqlite import LOADER
 from hermesops.wire.documents.lock import Blob, Interpreter, Lock, Managed, Node, Origin, Wheels
 from hermesops.wire.errors import NodeError
 from hermesops.wire.settings import merged
@@ -297,117 +297,3 @@ def workplace_in(scratch: Path, name: str) -> Path:
     folder = scratch / name
     folder.mkdir()
     return folder
-
-
-@dataclass(frozen=True)
-class Rebuilder:
-    """Builds releases again from their locks: fetches or makes each missing or damaged part.
-
-    The result is the release that the lock names, byte for byte, or nothing.
-
-    Attributes:
-        files: Files that may be parts of it: the agent's wheel or source archive, where no index has them.
-    """
-
-    builder: Builder
-    files: Sequence[Path] = ()
-
-    def build(self, lock: Lock, *, who: str, note: str, at: datetime) -> Built:
-        """Put exactly this release into the store, complete and signed.
-
-        Raises:
-            RefusedError: A part of it is no longer available.
-            UnavailableError: The package index does not answer.
-        """
-        blob_store = BlobStore(self.builder.releases.store, distrusts=True)
-        with self.builder.workplace() as scratch:
-            missing = {blob.sha256: blob for blob in lock.all_blobs() if not blob_store.has(blob)}
-            for name, content in self._made(lock, missing, scratch):
-                if missing.pop(blob_of(name, content).sha256, None):
-                    blob_store.keep(name, content)
-            for python, wheels in lock.pythons.items():
-                pins = [pin_of(wheel) for wheel in wheels.wheels if wheel.sha256 in missing]
-                if lock.origin != "index" and any(pin.name == PACKAGE for pin in pins):
-                    named = ("--source", "ARCHIVE") if lock.origin == "source" else ("--from", "WHEEL")
-                    raise RefusedError(
-                        f"the agent of release {lock.id} is on no package index",
-                        hint=Hint(("release", "build", "--lock", "FILE", *named), "names it"),
-                    )
-                if pins:
-                    self.builder.report(f"gathering {len(pins)} wheels for Python {python}")
-                    for blob in WheelFetcher(blob_store, self.builder.downloads, scratch).wheels(pins, python):
-                        missing.pop(blob.sha256, None)
-        if missing:
-            names = ", ".join(sorted(blob.name for blob in missing.values()))
-            raise RefusedError(
-                f"release {lock.id} cannot be rebuilt here: {names} would be something else now",
-                hint="put its blobs back from a copy of the store, or build a new release",
-            )
-        return self.builder.put(lock, who=who, note=note, at=at)
-
-    def _made(self, lock: Lock, missing: Mapping[str, Blob], scratch: Path) -> Iterator[tuple[str, bytes]]:
-        """Candidates for its parts, made anew where one is missing; the hash says whether they match."""
-        parts = self.builder.parts
-        for file in self.files:
-            yield file.name, read_file(file)
-        for python, wheels in lock.pythons.items():
-            yield wheels.requirements.name, requirements.render(python, wheels.wheels)
-        yield from parts.site.items()
-        variables: Mapping[str, str] = {}
-        if lock.origin == "source" and (tree := self._tree(lock, missing)):
-            built = self._built(lock, tree, scratch)
-            variables = resources.variables_of(built.resources)
-            yield built.wheel.name, built.wheel.content
-            yield lock.skills.name, resources.skills_of(tree)
-            yield resources.RESOURCES, resources.packed(built.resources)
-        if any(is_of_sqlite(blob.name) for blob in missing.values()):
-            known = [release.lock for release in self.builder.releases.list() if release.lock.id != lock.id]
-            read = BlobStore(self.builder.releases.store).content
-            yield from parts.sqlite.files(known, read, self.builder.report).items()
-        for notifies in (True, False):
-            yield lock.unit.name, parts.unit.render(notifies=notifies, resources=variables)
-        if lock.node.program.sha256 in missing:
-            yield lock.node.program.name, parts.program()
-        if lock.uv.sha256 in missing:
-            yield lock.uv.name, parts.uv(workplace_in(scratch, "uv"))
-        if lock.skills.sha256 in missing and lock.origin != "source":
-            yield lock.skills.name, parts.skills(self._source(lock, scratch))
-
-    def _tree(self, lock: Lock, missing: Mapping[str, Blob]) -> SourceTree | None:
-        """The tree that a release was built of, where a part of it is missing; ``None`` where nothing is."""
-        own = next(blob for wheels in lock.pythons.values() for blob in wheels.wheels if pin_of(blob).name == PACKAGE)
-        parts = {own.sha256, lock.skills.sha256, lock.unit.sha256, *([lock.resources.sha256] if lock.resources else [])}
-        if not parts & missing.keys():
-            return None
-        python = lock.interpreter.archive.sha256 if lock.interpreter else ""
-        for file in self.files:
-            content = read_file(file)
-            digest = blob_of(file.name, content).sha256
-            if digest != python and not file.name.endswith(".whl"):
-                return read_tree(file.name, content, digest)
-        return None
-
-    def _built(self, lock: Lock, tree: SourceTree, scratch: Path) -> BuiltSource:
-        builder, folder, interpreter = self.builder, workplace_in(scratch, "rebuilt"), None
-        if lock.interpreter:
-            archive = lock.interpreter.archive
-            path = folder / archive.name
-            path.write_bytes(self._archive(archive))
-            interpreter = builder.interpreter(PinnedFile((str(path),), archive.sha256))
-        return builder.sources().build(tree, interpreter, sorted(lock.pythons), folder)
-
-    def _archive(self, archive: Blob) -> bytes:
-        for file in self.files:
-            content = read_file(file)
-            if blob_of(file.name, content).sha256 == archive.sha256:
-                return content
-        return BlobStore(self.builder.releases.store, distrusts=True).content(archive)
-
-    def _source(self, lock: Lock, scratch: Path) -> Path:
-        builder = self.builder
-        archive = next((file for file in self.files if file.name.endswith(".tar.gz")), None)
-        if archive or lock.origin == "wheel":
-            return archive or builder.source(None, scratch)
-        python = min(lock.pythons)
-        text = builder.resolver.resolve(f"{PACKAGE}=={lock.agent_version}", python)
-        return builder.source(next(pin for pin in requirements.parse(text) if pin.name == PACKAGE), scratch)
