@@ -103,6 +103,9 @@ def test_damage_counts_from_0_after_a_restore(counting: Counting) -> None:
     assert counting.run() == {"database_malformed": 2}
     counting.machine.layout.state_replaced.parent.mkdir(exist_ok=True)
     backup.note_replaced(counting.machine.node)
+    counting.machine.system.running = False
+    assert counting.run() == {"database_malformed": 2}, "its gateway is still down"
+    counting.machine.system.running = True
     assert counting.run() == {}
     write(counting.machine, damage, log="errors.log")
     assert counting.run() == {"database_malformed": 1}, "the copy is damaged, too"
