@@ -7,6 +7,7 @@ own loopback, as in a local world.
 import contextlib
 import json
 import os
+import shlex
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -277,6 +278,33 @@ async def test_its_processes_read_no_key_but_their_own(host: Host) -> None:
     for user in ("hermesops-api", CONNECTIONS):
         modes = await host.run(f"find /var/lib/{user} -type f -printf '%m %u\\n' | sort -u")
         assert set(modes.splitlines()) == {f"600 {user}"}
+
+
+async def test_who_is_not_root_reads_nothing_of_the_authoritys_key_and_puts_no_other_in_its_place(host: Host) -> None:
+    found = "find / -xdev -name authority.key -printf '%p %u %m %n\\n'"
+    keys = [line.split() for line in (await host.run(found, timeout_s=120)).splitlines()]
+    assert {key[0]: key[1:] for key in keys} == {
+        f"/var/lib/{user}/{ENVIRONMENT}/keys/authority.key": [user, "600", "1"]
+        for user in ("hermesops", "hermesops-identity", "hermesops-relay")
+    }
+    await host.run("id visitor 2>/dev/null || useradd --create-home visitor")
+    users = (await host.run("getent passwd | cut -d: -f1")).split()
+    assert {"visitor", "nobody", "postgres", "hermesops-api"} <= set(users)
+    tries = "cat {key} || cp {key} /dev/null || mv {key} {key}.old || rm -f {key} || echo x > {key}"
+    for path, owner, *_ in keys:
+        commands = "\n".join(
+            f"runuser -u {user} -- sh -c '({tries.format(key=path)}) 2>/dev/null && echo opened'"
+            for user in users
+            if user not in {"root", owner}
+        )
+        shown = await host.run(f"sh -c {shlex.quote(commands)} 2>&1; ls {path}", fails=True, timeout_s=240)
+        assert "opened" not in shown, (path, shown)
+        assert "PRIVATE" not in shown, path
+        assert shown.splitlines()[-1] == path
+    await host.run(f"sed -n 2,3p {keys[0][0]} > /run/needle-of-key")
+    assert not await host.run("journalctl --no-pager -q | grep -Ff /run/needle-of-key", fails=True)
+    running = "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | grep -caFf /run/needle-of-key; rm /run/needle-of-key"
+    assert (await host.run(running, fails=True)).strip() == "0"
 
 
 async def test_its_certificate_opens_its_role_of_the_database_and_no_other(host: Host) -> None:

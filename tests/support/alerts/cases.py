@@ -848,6 +848,12 @@ DATA: dict[str, tuple[Case, ...]] = {
             world(3000) | {of("hermes_database_malformed_total"): then((0, 300), (1, 2700))},
             {1800: (ADA,), 2790: ()},
         ),
+        Case(
+            Kind.FIRES,
+            "a restore ends it within minutes, and another line after it counts",
+            world(3000) | {of("hermes_database_malformed_total"): then((0, 300), (3, 300), (0, 1200), (1, 1200))},
+            {590: (ADA,), 990: (), 1790: (), 1830: (ADA,)},
+        ),
     ),
     "DatabaseGrowing": _simple(
         world(1800),

@@ -572,7 +572,7 @@ CHAINS: tuple[Chain, ...] = (
         restarted=USERS,
     ),
     Chain("database-overwritten", "DatabaseCorrupt"),
-    Chain("database-malformed", "DatabaseMalformed", ended_s=780.0),  # it counts the lines of half an hour
+    Chain("database-malformed", "DatabaseMalformed"),
     Chain("database-grown", "DatabaseGrowing", user="bob", resolves="the user deletes what may go", undo=_SHRINK),
     Chain(
         "data-grow",
