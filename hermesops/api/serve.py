@@ -60,6 +60,7 @@ _CONNECTIONS_EVERY_S = 10.0
 _KEEP_ALIVE_S = 30
 _STOP_S = 3
 _LOOK_S = 0.3
+_METERED_EVERY_S = 10.0
 _AGAIN_S = 10.0
 """Seconds until an operation that stopped halfway is run again."""
 
@@ -286,6 +287,7 @@ class _UsersWork:
     def __init__(self, connected: "Connected") -> None:
         self._connected = connected
         self._running: dict[OperationId, asyncio.Task[None]] = {}
+        self._metered_at = 0.0
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -320,7 +322,10 @@ class _UsersWork:
             await billing.run()
 
     async def _meter(self) -> None:
-        metering = self._connected.container.metering
+        metering, now = self._connected.container.metering, time.monotonic()
+        if now - self._metered_at < _METERED_EVERY_S:
+            return
+        self._metered_at = now
         if await asyncio.to_thread(metering.due):
             await metering.run()
 

@@ -72,7 +72,7 @@ async def test_a_plan_is_bought_and_ended_with_the_keyboard_alone(world: PlanWor
     await expect(page.get_by_text("Hermes agent, plan light, one month: €29.00")).to_be_visible()
     reported = world.registry.metering.count
     await until(lambda: _is_reported(reported()), what="the agent's day at Stripe", timeout_s=20, every_s=0.1)
-    await chat.go("plan")
+    await page.reload()
     await expect(page.get_by_role("heading", name="Usage")).to_be_visible()
     await expect(page.get_by_text("Days of your agent")).to_be_visible()
     await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
