@@ -74,7 +74,7 @@ class ReleaseChanges:
         if text in {"", "none"}:
             return None
         if lock.interpreter is None:
-            raise UsageError(f"release {lock.id} brings no Python", hint="the same command without --interpreter")
+            raise UsageError(f"release {lock.id} brings no Python", hint=Hint(Parameter("interpreter", "none")))
         return PinnedFile.of_content(text, lock.interpreter.archive.sha256, f"the Python of release {lock.id}")
 
     def require_known(self, release: str) -> None:
