@@ -40,8 +40,8 @@ async def test_a_machine_proves_whose_it_is_until_it_is_its_no_more(simulated: C
     first = await machine_of(simulated, "ada")
     standing = await first.ask()
     # The user is root on that machine and may have kept what it was before: it is worth nothing any more.
-    asked = (("/v1/standing", b""), ("/v1/certificate", pooled.request), (f"/v1/data-key/{uuid.uuid4()}", b""))
-    for path, body in asked:
+    requests = (("/v1/standing", b""), ("/v1/certificate", pooled.request), (f"/v1/data-key/{uuid.uuid4()}", b""))
+    for path, body in requests:
         with pytest.raises(RefusedError, match="is no longer valid"):
             await pooled.fetch(path, body)
     [valid] = (await simulated.ok("identity", "list", "--json")).json["certificates"]

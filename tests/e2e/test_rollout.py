@@ -231,11 +231,11 @@ async def test_a_rollback_names_for_each_agent_the_settings_that_it_loses_before
     lost = {user: row["settings_lost"] for user, row in previews.items()}
     assert lost == {f"user-{number}": [] for number in range(USERS)} | {"user-2": ["providers.mine"]}
     assert previews["user-2"]["settings_migrated"] == 1
-    one = (await fleet.ok("rollback", "user-2", "--dry-run", "--json")).json["agents"]
-    assert [row["settings_lost"] for row in one] == [["providers.mine"]]
-    asked = await fleet.run(*words)
-    assert asked.exit_code == 3, asked
-    assert "user-2: settings not in force afterwards: providers.mine\n" in asked.stderr
+    agents = (await fleet.ok("rollback", "user-2", "--dry-run", "--json")).json["agents"]
+    assert [row["settings_lost"] for row in agents] == [["providers.mine"]]
+    refused = await fleet.run(*words)
+    assert refused.exit_code == 3, refused
+    assert "user-2: settings not in force afterwards: providers.mine\n" in refused.stderr
     assert (await status(fleet))["rollout"]["state"] == "done"
     back = await fleet.ok(*words, "--yes", "--json")
     assert "1 agent with settings that are not in force any more" in back.json["rollout"]["reason"]

@@ -231,8 +231,8 @@ async def test_a_user_signs_in_at_the_door_and_both_processes_know_the_session(h
         page = await browser.ask("GET", f"{host.origin}/hermes-max/chat")
         assert (page.status_code, "<!doctype html>" in page.text.lower()) == (200, True)
         assert (await browser.me()).json()["user"] == user_id_from_alias("ada")
-        asked = await browser.ask("GET", f"{host.origin}/api/hermes/connections")
-        assert (asked.status_code, asked.json()["code"]) == (404, "no-agent"), "by the process of connections"
+        response = await browser.ask("GET", f"{host.origin}/api/hermes/connections")
+        assert (response.status_code, response.json()["code"]) == (404, "no-agent"), "by the process of connections"
 
 
 async def test_connections_and_agents_calls_go_to_the_process_that_has_the_projects_key(host: Host) -> None:
@@ -281,8 +281,8 @@ async def test_its_processes_read_no_key_but_their_own(host: Host) -> None:
 
 
 async def test_who_is_not_root_reads_nothing_of_the_authoritys_key_and_puts_no_other_in_its_place(host: Host) -> None:
-    found = "find / -xdev -name authority.key -printf '%p %u %m %n\\n'"
-    keys = [line.split() for line in (await host.run(found, timeout_s=120)).splitlines()]
+    finding = "find / -xdev -name authority.key -printf '%p %u %m %n\\n'"
+    keys = [line.split() for line in (await host.run(finding, timeout_s=120)).splitlines()]
     assert {key[0]: key[1:] for key in keys} == {
         f"/var/lib/{user}/{ENVIRONMENT}/keys/authority.key": [user, "600", "1"]
         for user in ("hermesops", "hermesops-identity", "hermesops-relay")

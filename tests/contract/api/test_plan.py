@@ -108,8 +108,8 @@ async def test_a_user_buys_a_plan_gets_an_agent_and_ends_it(api: UsersApi, world
 
 async def test_usage_is_shown_by_meter_and_on_the_next_charge(api: UsersApi, world: PlanWorld, grace: Client) -> None:
     assert (await grace.ask("GET", "/plan")).json()["metered"] == []
-    asked = await grace.ask("POST", "/subscribe", json={"plan": "light", "client_key": "k1"})
-    url = (await eventually(grace, f"/requests/{asked.json()['request']}", state="waiting"))["url"]
+    response = await grace.ask("POST", "/subscribe", json={"plan": "light", "client_key": "k1"})
+    url = (await eventually(grace, f"/requests/{response.json()['request']}", state="waiting"))["url"]
     await pay(world.stripe, url)
     await eventually(grace, "/instance", status="provisioning")
     registry = api.relay.registry

@@ -137,9 +137,9 @@ def files_of(folder: Path) -> Mapping[str, bytes]:
 async def connected(api: UsersApi, browser: Browser) -> None:
     """Connect a mailbox as a user does, by two processes with one session."""
     await browser.sign_in()
-    asked = await browser.change("POST", "/connections/gmail")
-    assert asked.status_code == 200, asked.text
-    back = await browser.ask("GET", api.composio.agree(asked.json()["auth_url"]))
+    response = await browser.change("POST", "/connections/gmail")
+    assert response.status_code == 200, response.text
+    back = await browser.ask("GET", api.composio.agree(response.json()["auth_url"]))
     assert (back.status_code, back.headers["location"]) == (303, "/hermes-max/chat#/connections"), back.text
     listed = (await browser.ask("GET", f"{browser.origin}/api/hermes/connections")).json()
     assert {each["service"]: each["state"] for each in listed if each["offered"]} == {"gmail": "active"}
