@@ -1,15 +1,16 @@
 """The application: its routes, and the order of what a request meets."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from hermesops.api import problems
+from hermesops.api.figures import Counted
 from hermesops.api.front import Front
-from hermesops.api.parts import ApiParts
+from hermesops.api.parts import ApiParts, ConnectionParts
 from hermesops.api.routes import (
     agent_calls,
     chat,
@@ -44,18 +45,35 @@ ROUTERS = (
 """Routes of users, below the prefix."""
 
 
+_BESIDE = (sign_in.router, pages.router, webhooks.router, connections.pages, agent_calls.router)
+"""Routes of browsers, vendors and agents, which the description leaves out."""
+
+
 def application(parts: ApiParts) -> FastAPI:
     """Build the application over these services."""
     app = routed()
-    app.state.parts = parts
-    uploads = frozenset({f"{PREFIX}/chat/files"})
-    app.add_middleware(Front, hosts=parts.hosts, uploads=uploads)
-    return app
+    app.add_middleware(Counted, counts=parts.counts)
+    return _behind_front(app, parts, frozenset({f"{PREFIX}/chat/files"}))
+
+
+def connections_application(parts: ConnectionParts) -> FastAPI:
+    """Build the application that has connections alone: users' routes of them, and agents' calls."""
+    app = _routed((connections.router,), (connections.pages, agent_calls.router))
+    return _behind_front(app, parts, frozenset())
 
 
 def routed() -> FastAPI:
     """Build the application without services: its routes and their description."""
+    return _routed(ROUTERS, _BESIDE)
 
+
+def _behind_front(app: FastAPI, parts: ConnectionParts, uploads: frozenset[str]) -> FastAPI:
+    app.state.parts = parts
+    app.add_middleware(Front, hosts=parts.hosts, uploads=uploads)
+    return app
+
+
+def _routed(of_users: Iterable[APIRouter], beside: Iterable[APIRouter]) -> FastAPI:
     @asynccontextmanager
     async def nothing(_app: FastAPI) -> AsyncIterator[None]:
         yield
@@ -68,9 +86,9 @@ def routed() -> FastAPI:
         openapi_url=None,
         lifespan=nothing,
     )
-    for router in ROUTERS:
+    for router in of_users:
         app.include_router(router, prefix=PREFIX, responses=problems.RESPONSES)
-    for router in (sign_in.router, pages.router, webhooks.router, connections.pages, agent_calls.router):
+    for router in beside:
         app.include_router(router, include_in_schema=False)
     for kind, answer in problems.HANDLERS.items():
         app.add_exception_handler(kind, answer)

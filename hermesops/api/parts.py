@@ -1,11 +1,12 @@
 """The services that routes call, and the user of a request."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, cast
 
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from hermesops.api.figures import RequestCounts
 from hermesops.api.limits import Kind, Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.sign_in.page_sessions import COOKIE, PageSessions
@@ -13,9 +14,10 @@ from hermesops.api.sign_in.tokens import InvalidTokenError, Tokens
 from hermesops.model.ids import UserId
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.files import ChatFiles
+from hermesops.store.user_rows.metering import MeteredSums
 from hermesops.store.user_rows.plans import UserPlans
 from hermesops.users.agent_jobs.service import AgentJobs
-from hermesops.users.agent_settings.service import AgentSettings
+from hermesops.users.agent_settings.service import CopiedSettings
 from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
@@ -30,17 +32,13 @@ class ForeignRequestError(Exception):
     """A page of another origin made a browser send the request."""
 
 
-@dataclass(frozen=True)
-class ApiParts:
-    """Everything that routes call.
+@dataclass(frozen=True, kw_only=True)
+class UserParts:
+    """What a process needs to know whose request it answers.
 
     Attributes:
         origin: Of the pages, as browsers send it.
-        hosts: Names by which the API is asked.
-        settings: ``None`` where this process may not read settings.
-        stripe: ``None`` where there is no signing secret of Stripe's.
-        connections: ``None`` where there is no project at the vendor of connections.
-        agent_calls: As ``connections``.
+        hosts: Names by which the process is asked.
     """
 
     origin: str
@@ -48,17 +46,46 @@ class ApiParts:
     tokens: Tokens
     sessions: PageSessions
     limits: Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionParts(UserParts):
+    """What routes of connections call.
+
+    Attributes:
+        connections: ``None`` where this process has no project at the vendor of connections.
+        agent_calls: As ``connections``.
+    """
+
+    connections: Connections | None = None
+    agent_calls: AgentCalls | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiParts(ConnectionParts):
+    """Everything that routes call.
+
+    Attributes:
+        settings: ``None`` where this process may not read settings.
+        stripe: ``None`` where there is no signing secret of Stripe's.
+    """
+
     accounts: UserAccounts
     files: ChatFiles
     chat: Chat
     jobs: AgentJobs
-    settings: AgentSettings | None
+    settings: CopiedSettings
     pages: Pages
     requests: Requests
     plans: UserPlans
+    metered: MeteredSums
     stripe: StripeDoor | None = None
-    connections: Connections | None = None
-    agent_calls: AgentCalls | None = None
+    counts: RequestCounts = field(default_factory=RequestCounts)
+
+
+def connection_parts_of(request: HTTPConnection) -> ConnectionParts:
+    """The services of connections, which each process of users has."""
+    return cast("ConnectionParts", request.app.state.parts)
 
 
 def parts_of(request: HTTPConnection) -> ApiParts:
@@ -66,7 +93,9 @@ def parts_of(request: HTTPConnection) -> ApiParts:
     return cast("ApiParts", request.app.state.parts)
 
 
-async def current_user(request: HTTPConnection, parts: Annotated[ApiParts, Depends(parts_of)]) -> UserId:
+async def current_user(
+    request: HTTPConnection, parts: Annotated[ConnectionParts, Depends(connection_parts_of)]
+) -> UserId:
     """The user of a request or of a socket, counted; each route of a user takes it.
 
     Raises:
@@ -75,11 +104,12 @@ async def current_user(request: HTTPConnection, parts: Annotated[ApiParts, Depen
         TooManyError: The user asks too often.
     """
     user = await user_of(request, parts)
+    request.state.user = user
     parts.limits.admit(user, kind_of(request))
     return user
 
 
-async def user_of(request: HTTPConnection, parts: ApiParts) -> UserId:
+async def user_of(request: HTTPConnection, parts: UserParts) -> UserId:
     """The only way from a token or a cookie to a user.
 
     Raises:
@@ -132,3 +162,4 @@ def kind_of(request: HTTPConnection) -> Kind:
 
 CurrentUser = Annotated[UserId, Depends(current_user)]
 Parts = Annotated[ApiParts, Depends(parts_of)]
+PartsOfConnections = Annotated[ConnectionParts, Depends(connection_parts_of)]

@@ -20,8 +20,9 @@ from hermesops.api.limits import TooManyError
 from hermesops.api.parts import ForeignRequestError
 from hermesops.api.sign_in.tokens import InvalidTokenError
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
+from hermesops.store.user_rows.settings_copies import CopyMissingError
 from hermesops.users.agent_jobs.service import JobRefusedError
-from hermesops.users.agent_settings.service import ChangedMeanwhileError, SettingsNotHereError, SettingsRefusedError
+from hermesops.users.agent_settings.service import ChangedMeanwhileError, SettingsRefusedError
 from hermesops.users.billing.door import UnsignedEventError
 from hermesops.users.chat.files import TooManyFilesError
 from hermesops.users.chat.service import (
@@ -51,7 +52,7 @@ STATUSES: tuple[tuple[type[HermesError], HTTPStatus, str, str], ...] = (
     (ConversationBusyError, HTTPStatus.CONFLICT, "conversation-busy", ""),
     (NotAskedError, HTTPStatus.CONFLICT, "not-waiting", ""),
     (ChangedMeanwhileError, HTTPStatus.PRECONDITION_FAILED, "changed-meanwhile", ""),
-    (SettingsNotHereError, HTTPStatus.SERVICE_UNAVAILABLE, "not-here-yet", ""),
+    (CopyMissingError, HTTPStatus.SERVICE_UNAVAILABLE, "not-here-yet", ""),
     (SettingsRefusedError, HTTPStatus.CONFLICT, "refused", ""),
     (JobRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", ""),
     (NoSuchRequestError, HTTPStatus.NOT_FOUND, "no-such-request", ""),

@@ -18,6 +18,7 @@ from hermesops.agents.relay.client import RelayClient
 from hermesops.agents.relay.credential import CallerCredential, Signed
 from hermesops.agents.relay.routes import API
 from hermesops.api.application import application
+from hermesops.api.figures import write_figures
 from hermesops.api.limits import Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
@@ -27,14 +28,13 @@ from hermesops.api.routes.sign_in import CALLBACK
 from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
-from hermesops.app.users_container import UsersContainer
+from hermesops.app.users_container import RowsContainer, UsersContainer
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.model.billing.events import BillingState
 from hermesops.model.billing.user_request import RequestState
 from hermesops.model.operation import Operation
 from hermesops.settings.sections import WebSettings
-from hermesops.users.agent_settings.service import AgentSettings
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
 from hermesops.users.connections.service import Connections
@@ -60,6 +60,7 @@ _CONNECTIONS_EVERY_S = 10.0
 _KEEP_ALIVE_S = 30
 _STOP_S = 3
 _LOOK_S = 0.3
+_METERED_EVERY_S = 10.0
 _AGAIN_S = 10.0
 """Seconds until an operation that stopped halfway is run again."""
 
@@ -68,9 +69,8 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class _LocalParts:
-    """Services that hold the registry's key or a vendor's, which only the local world's process may."""
+    """Services that hold a vendor's key, which only the local world's process may."""
 
-    settings: AgentSettings
     connections: Connections | None
     agent_calls: AgentCalls | None
 
@@ -92,28 +92,26 @@ async def serve(container: "Container", listener: socket.socket) -> None:
         await _serve_local(container, listener)
         return
     users = UsersContainer(container.env, container.warn)
-    relay, issuer, origin = users.relay_client, _issuer_of(settings.web), settings.web.origin
-    if not origin:
-        raise UsageError("missing web.origin", hint=Hint(("settings", "set", "web.origin", "https://HOST")))
+    relay, issuer, origin = users.relay_client, issuer_of(settings.web), origin_of(settings.web)
     await asyncio.to_thread(users.require_tables)
     chat = users.make_chat(relay)
-    parts = _parts(users, relay, chat, issuer, origin=origin, hosts=_hosts(origin, listener))
-    await _serve(parts, listener, chat.run())
+    parts = _parts(users, relay, chat, issuer, origin=origin, hosts=hosts_of(origin, listener))
+    await _serve(parts, listener, chat.run(), write_figures(parts.counts, users.api_figures))
 
 
 async def _serve_local(container: "Container", listener: socket.socket) -> None:
     async with container.connect() as connected, _relay(container) as relay:
         web, chat = container.env.settings.web, container.make_chat(relay)
-        issuer = _issuer_of(web) if web.issuer else _issuer_of_world(container.endpoint.issuer_url)
+        issuer = issuer_of(web) if web.issuer else _issuer_of_world(container.endpoint.issuer_url)
         origin = web.origin or f"http://localhost:{_port_of(listener)}"
         local = _LocalParts(
-            connected.request_carrier.settings,
             container.make_connections(f"{origin}{CONNECTED}"),
             container.make_agent_calls(),
         )
-        hosts = _hosts(origin, listener)
+        hosts = hosts_of(origin, listener)
         parts = _parts(container, relay, chat, issuer, origin=origin, hosts=hosts, local=local)
-        await _serve(parts, listener, chat.run(), *_beside(connected))
+        figures = write_figures(parts.counts, container.api_figures)
+        await _serve(parts, listener, chat.run(), figures, *_beside(connected))
 
 
 def _beside(connected: "Connected") -> tuple[Coroutine[Any, Any, None], ...]:
@@ -197,38 +195,62 @@ def _parts(
     hosts: frozenset[str],
     local: "_LocalParts | None" = None,
 ) -> ApiParts:
-    web, issuer = container.env.settings.web, IssuerClient(addresses)
-    issuers = [Issuer(addresses.issuer, web.issuer_kind, frozenset({addresses.client_id}), issuer.keys)]
-    denied = frozenset(text.strip() for text in web.denied.split(",") if text.strip())
-    tokens = Tokens(issuers, denied=lambda user: user in denied)
+    tokens, sessions = sign_in_of(container, addresses, origin)
     return ApiParts(
         origin=origin,
         hosts=hosts,
         tokens=tokens,
-        sessions=PageSessions(container.web_sessions, tokens, issuer, f"{origin}{CALLBACK}", time.time),
+        sessions=sessions,
         limits=Limits(),
         accounts=container.accounts,
         files=container.chat_rows.files,
         chat=chat,
         jobs=container.make_agent_jobs(relay),
-        settings=local.settings if local else None,
+        settings=container.make_copied_settings(),
         pages=Pages.load(),
         requests=Requests(container.user_requests),
         plans=container.user_plans,
+        metered=container.metered_sums,
         stripe=container.stripe_door(),
         connections=local.connections if local else None,
         agent_calls=local.agent_calls if local else None,
     )
 
 
-def _hosts(origin: str, listener: socket.socket) -> frozenset[str]:
-    """Names by which the API is asked: the origin's, and on a TCP port those of loopback."""
+def sign_in_of(
+    container: "Container | RowsContainer", addresses: IssuerAddresses, origin: str
+) -> tuple[Tokens, PageSessions]:
+    """Users' tokens of an issuer, and sessions of pages that have such tokens.
+
+    Args:
+        origin: Of the pages, to which the issuer sends browsers back.
+    """
+    web, issuer = container.env.settings.web, IssuerClient(addresses)
+    issuers = [Issuer(addresses.issuer, web.issuer_kind, frozenset({addresses.client_id}), issuer.keys)]
+    denied = frozenset(text.strip() for text in web.denied.split(",") if text.strip())
+    tokens = Tokens(issuers, denied=lambda user: user in denied)
+    return tokens, PageSessions(container.web_sessions, tokens, issuer, f"{origin}{CALLBACK}", time.time)
+
+
+def origin_of(web: WebSettings) -> str:
+    """The origin of the pages outside the local world.
+
+    Raises:
+        UsageError: It is not set.
+    """
+    if not web.origin:
+        raise UsageError("missing web.origin", hint=Hint(("settings", "set", "web.origin", "https://HOST")))
+    return web.origin
+
+
+def hosts_of(origin: str, listener: socket.socket) -> frozenset[str]:
+    """Names by which a process is asked: the origin's, and on a TCP port those of loopback."""
     port = _port_of(listener)
     loopback = {f"localhost:{port}", f"{_LOOPBACK}:{port}"} if port else set[str]()
     return frozenset({origin.partition("://")[2], *loopback})
 
 
-def _issuer_of(web: WebSettings) -> IssuerAddresses:
+def issuer_of(web: WebSettings) -> IssuerAddresses:
     """The issuer of users' tokens that the settings describe.
 
     Raises:
@@ -265,12 +287,13 @@ class _UsersWork:
     def __init__(self, connected: "Connected") -> None:
         self._connected = connected
         self._running: dict[OperationId, asyncio.Task[None]] = {}
+        self._metered_at = 0.0
 
     async def run(self) -> None:
         """Work until cancelled."""
         try:
             while True:
-                for work in (self._carry_requests, self._bill, self._read_statements):
+                for work in (self._carry_requests, self._copy_settings, self._bill, self._meter, self._read_statements):
                     try:
                         await work()
                     except HermesError as error:
@@ -286,12 +309,25 @@ class _UsersWork:
         if await asyncio.to_thread(carrier.due):
             await carrier.run()
 
+    async def _copy_settings(self) -> None:
+        copying = self._connected.container.settings_copying
+        if await asyncio.to_thread(copying.due):
+            await asyncio.to_thread(copying.run)
+
     async def _bill(self) -> None:
         billing = self._connected.billing
         if not self._connected.container.endpoint.stripe_url:
             return
         if await asyncio.to_thread(billing.due):
             await billing.run()
+
+    async def _meter(self) -> None:
+        metering, now = self._connected.container.metering, time.monotonic()
+        if now - self._metered_at < _METERED_EVERY_S:
+            return
+        self._metered_at = now
+        if await asyncio.to_thread(metering.due):
+            await metering.run()
 
     async def _read_statements(self) -> None:
         statements = self._connected.container.plan_statements

@@ -213,8 +213,16 @@ class Container:
     user_requests = cached_property(parts.users.user_requests)
     user_plans = cached_property(parts.users.user_plans)
     plan_statements = cached_property(parts.users.plan_statements)
+    make_copied_settings = parts.users.copied_settings
+    settings_copying = cached_property(parts.users.settings_copying)
+    metering_policy = cached_property(parts.users.metering_policy)
+    metering = cached_property(parts.users.metering)
+    api_status = cached_property(parts.users.api_status)
+    api_figures = cached_property(parts.users.api_figures)
+    metered_sums = cached_property(parts.users.metered_sums)
     request_directory = cached_property(parts.users.request_directory)
     user_directory = cached_property(parts.users.user_directory)
+    connection_project = parts.connections.connection_project
     make_connections = parts.connections.connections
     make_agent_calls = parts.connections.agent_calls
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hermesops.platform.parts.control import ControlPart
     from hermesops.platform.parts.monitoring import LocalMonitoring, MonitoringPart
     from hermesops.platform.parts.router import RouterPart
+    from hermesops.platform.parts.users import UsersHalf
     from hermesops.platform.restore import DatabaseRestore
     from hermesops.platform.services import PlatformServices
     from hermesops.platform.stack import LocalPlatforms, PlatformStack
@@ -85,6 +86,7 @@ class PlatformParts:
             host=self.host,
             extend_base=self._extend_base,
             parts=self._parts,
+            links=lambda: self._users.links,
             roles=self.roles,
             report=container.report,
         )
@@ -161,12 +163,14 @@ class PlatformParts:
             RefusedError: There is none.
         """
         from hermesops.platform.connect import is_connected
+        from hermesops.platform.parts.users import ROLES as USER_ROLES
         from hermesops.platform.restore import DatabaseRestore, restoring
 
         container, machine_id = self.container, await self._machine()
 
         async def apply(target: str) -> tuple[str, ...]:
-            return await self.ups.apply(machine_id, [restoring(part, target) for part in await self._parts()])
+            parts = [restoring(part, target) for part in await self._parts() if part.role not in USER_ROLES]
+            return await self.ups.apply(machine_id, parts)
 
         return DatabaseRestore(
             channel=self.host.channel_to(machine_id),
@@ -278,6 +282,7 @@ class PlatformParts:
             self._monitoring_part(url, loki),
             self._router_part,
             self._control_part,
+            *self._users.parts,
         ]
 
     def _monitoring_part(self, url: str, loki: Path | None) -> "MonitoringPart":
@@ -309,6 +314,38 @@ class PlatformParts:
             provider_urls=urls,
         )
 
+    @cached_property
+    def _users(self) -> "UsersHalf":
+        """The users' half of the platform; nothing of it while the registry is elsewhere."""
+        from urllib.parse import urlsplit
+
+        from hermesops.access.secrets.catalog import BILLING_SECRET, MESSAGES_KEY
+        from hermesops.platform.connect import is_connected
+        from hermesops.platform.parts.control import project_key
+        from hermesops.platform.parts.users import UsersHalf
+
+        container = self.container
+        secrets, endpoint = container.secrets, container.endpoint
+
+        def keys() -> dict[str, str]:
+            return {
+                "messages_key": secrets.read(MESSAGES_KEY),
+                "billing_secret": secrets.find(BILLING_SECRET) or "",
+            }
+
+        return UsersHalf(
+            env=container.env,
+            endpoint=endpoint,
+            edge=self._services[0][PlatformService.USERS],
+            project_key=project_key(endpoint, secrets),
+            keys=keys,
+            callers=lambda: container.callers,
+            authorities=self._trust.authorities,
+            report=container.report,
+            world_port=urlsplit(endpoint.api_url).port or 0,
+            is_served=is_connected(container.env),
+        )
+
     @property
     def _control_part(self) -> "ControlPart":
         from urllib.parse import urlsplit
@@ -327,7 +364,11 @@ class PlatformParts:
             bundle=partial(control_bundle_of, container.env, container.report),
             registry_url=url_on_host(outputs.database_name),
             settings=host_settings(
-                container.env, container.endpoint, outputs, api_url=f"http://127.0.0.1:{port}/api/v1"
+                container.env,
+                container.endpoint,
+                outputs,
+                api_url=f"http://127.0.0.1:{port}/api/v1",
+                users=self._users.settings,
             ),
             keys=lambda: keys_of(
                 container.endpoint, container.router_keys, container.pulumi_passphrase(), container.secrets

@@ -1,7 +1,8 @@
-"""The parts of a process that the internet reaches: rows of the users' half, and agents through the relay.
+"""The parts of processes that the internet reaches: none has the registry's key, a machine's token or the vendor's key.
 
-Two keys open what it needs: the ring that seals what users say, and the secret that proves Stripe's events. The
-registry's key, tokens of machines and the vendor's key are no part of it.
+The users' API needs two keys: the ring that seals what users say, and the secret that proves Stripe's events; it
+reaches agents through the relay. The process of connections needs that ring, for sessions, and the key of the project
+at Composio; it reaches no agent.
 """
 
 from functools import cached_property
@@ -11,8 +12,8 @@ from hermesops.base.narration import Warn, warn
 from hermesops.settings.environment import Environment
 
 
-class UsersContainer:
-    """The parts of the users' API outside the local world. Each is made when it is first asked for.
+class RowsContainer:
+    """The parts that both kinds of processes need. Each is made when it is first asked for.
 
     Args:
         warn: Takes warnings, for the log.
@@ -28,11 +29,27 @@ class UsersContainer:
     messages = cached_property(parts.chat.messages)
     accounts = cached_property(parts.chat.accounts)
     web_sessions = cached_property(parts.chat.web_sessions)
-    chat_rows = cached_property(parts.chat.chat_rows)
     require_tables = parts.chat.require_tables
+
+
+class UsersContainer(RowsContainer):
+    """The parts of the users' API outside the local world."""
+
+    chat_rows = cached_property(parts.chat.chat_rows)
     relay_client = cached_property(parts.chat.relay_client)
     make_chat = parts.chat.chat
     make_agent_jobs = parts.chat.agent_jobs
     user_requests = cached_property(parts.users.user_requests)
     user_plans = cached_property(parts.users.user_plans)
+    make_copied_settings = parts.users.copied_settings
+    api_figures = cached_property(parts.users.api_figures)
+    metered_sums = cached_property(parts.users.metered_sums)
     stripe_door = parts.users.stripe_door
+
+
+class ConnectionsContainer(RowsContainer):
+    """The parts of the process of connections outside the local world."""
+
+    connection_project = parts.connections.project_of_key
+    make_connections = parts.connections.connections
+    make_agent_calls = parts.connections.agent_calls

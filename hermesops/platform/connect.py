@@ -17,6 +17,7 @@ from hermesops.model.access.certificate import CallerName
 from hermesops.platform.host import run_on_host
 from hermesops.platform.parts.control import DATABASE_USER, OPERATOR, STORE_KEYS
 from hermesops.platform.parts.tls import client_pair, is_of_caller
+from hermesops.platform.parts.users import USERS_DOWN
 from hermesops.settings.edited_text import edited
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import value_of, variable_of
@@ -211,8 +212,7 @@ class PlatformConnection:
             await run_on_host(self.channel, f"systemctl enable --now {' '.join(UNITS)}")
             return Connected((), 0, 0, 0, moves_backups)
         source = await asyncio.to_thread(self._verified, despite)  # before anything stops
-        # Nobody there may write what is replaced now.
-        await run_on_host(self.channel, f"systemctl disable --now {' '.join(UNITS)}")
+        await self._stop()  # nobody there may write what is replaced now
         self.report("copying the registry's rows")
         rows, epoch = await asyncio.to_thread(self._move_registry, source, despite)
         copied = 0
@@ -236,10 +236,15 @@ class PlatformConnection:
         if not files.before.exists():
             raise RefusedError(f"environment {self.env.name} is not connected to a platform")
         source = await asyncio.to_thread(self._verified, despite)
-        await run_on_host(self.channel, f"systemctl disable --now {' '.join(UNITS)}")
+        await self._stop()
         done = await asyncio.to_thread(self._take_registry_back, source, despite)
         files.before.replace(files.settings)
         return done
+
+    async def _stop(self) -> None:
+        """Stop what works with the platform's registry. Users are served again once roles are applied the next time."""
+        await run_on_host(self.channel, USERS_DOWN)
+        await run_on_host(self.channel, f"systemctl disable --now {' '.join(UNITS)}")
 
     async def _lay_files(self, files: PlatformFiles) -> None:
         make_private_folder(files.folder)

@@ -38,15 +38,18 @@ STAGES = (
         (
             "hermes_platform_object_store",
             "hermes_platform_postgresql",
+            "hermes_platform_redis",
             "hermes_platform_control",
             "hermes_platform_api",
+            "hermes_platform_connections",
         ),
-        ("hermes_platform_redis", "hermes_platform_monitoring", "hermes_platform_llm_router", "hermes_platform_edge"),
+        ("hermes_platform_monitoring", "hermes_platform_llm_router", "hermes_platform_edge"),
     ),
 )
 """Roles of the playbook. A stage needs those before it; its sequences of roles need nothing of each other.
 
-The router's database may come later than the router: it answers and lets nobody in until it has read the registry.
+The router's database may come later than the router: it answers and lets nobody in until it has read the registry. So
+may the users' API later than the door, which says that nobody is there.
 """
 
 ROLES = tuple(role for stage in STAGES for sequence in stage for role in sequence)
@@ -270,15 +273,38 @@ class PlatformHost:
         Raises:
             UnavailableError: It does not in time.
         """
-        await until(partial(self._answers, url), what=f"monitoring at {url}", timeout_s=_ANSWERS_S, every_s=0.5)
+        ready = f"{url}/prometheus/-/ready"
+        await until(partial(self._answers, ready), what=f"monitoring at {url}", timeout_s=_ANSWERS_S, every_s=0.5)
 
-    async def _answers(self, url: str) -> bool | Pending[bool]:
+    async def wait_for_users(self, url: str, name: str, *, has_connections: bool) -> None:
+        """Wait until the users' API answers there, and the process of connections.
+
+        Args:
+            url: Of the door.
+            name: Address by which users ask for it, which may be another one.
+
+        Raises:
+            UnavailableError: One does not in time.
+        """
+        host = httpx.URL(name).netloc.decode()
+        processes = {"hermesops-api-1": partial(self._answers, f"{url}/health", host)}
+        if has_connections:
+            refuses = partial(self._answers, f"{url}/api/hermes/connections", host, httpx.codes.UNAUTHORIZED)
+            processes["hermesops-connections"] = refuses
+        for unit, answers in processes.items():
+            try:
+                await until(answers, what=f"{unit} to answer at {url}", timeout_s=_ANSWERS_S, every_s=0.5)
+            except UnavailableError as error:
+                hint = Hint(("platform", "logs", unit), "says why;", REPEAT)
+                raise UnavailableError(error.message, hint=hint) from error
+
+    async def _answers(self, url: str, host: str = "", status: httpx.codes = httpx.codes.OK) -> bool | Pending[bool]:
         try:
             async with own_client(verify=self.context(), timeout=5) as client:
-                answer = await client.get(f"{url}/prometheus/-/ready")
+                answer = await client.get(url, headers={"host": host} if host else None)
         except (httpx.TransportError, ssl.SSLError) as error:
             return Pending(f"{type(error).__name__}: {error}")
-        return True if answer.status_code == httpx.codes.OK else Pending(f"it answers {answer.status_code}")
+        return True if answer.status_code == status else Pending(f"it answers {answer.status_code}")
 
 
 async def find_machine(client: justavps.Client, environment: str) -> MachineId:

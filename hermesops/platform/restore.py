@@ -19,6 +19,7 @@ from hermesops.platform.connect import UNITS
 from hermesops.platform.host import Part, run_on_host
 from hermesops.platform.parts.control import ControlPart
 from hermesops.platform.parts.database import DatabasePart
+from hermesops.platform.parts.users import USERS_DOWN, USERS_UP
 from hermesops.vendor.channel import Channel
 from hermesops.wire.foreign_text import quoted
 
@@ -44,6 +45,7 @@ else
   timeout 60 hermes-pgbackrest check >/dev/null 2>&1 || true
   stamp=$(date -u +%Y%m%dT%H%M%SZ)
 fi
+{USERS_DOWN}
 systemctl disable --quiet --now {" ".join(UNITS)}
 systemctl stop {_SERVER} 2>/dev/null || true
 if [ "$moment" != "$1" ]; then
@@ -119,6 +121,7 @@ class DatabaseRestore:
             self.report(begun_epoch.audit.told)
         if self.open_epoch:
             await run_on_host(self.channel, f"systemctl enable --quiet --now {' '.join(UNITS)}")
+            await run_on_host(self.channel, USERS_UP)
         await run_on_host(self.channel, f"rm -f {_NOTE}")
         epoch, audit = (begun_epoch.epoch, begun_epoch.audit) if begun_epoch else (0, None)
         return Restored(target, set_aside, epoch, round(time.monotonic() - begun, 1), audit)

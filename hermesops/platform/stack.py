@@ -3,7 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import httpx
@@ -182,6 +182,7 @@ class PlatformUp:
         machine: Its name; empty where the platform is on no single one.
         changed: Tasks of the roles that changed something.
         image: What its machine was booted from; empty for the vendor's base, or where the platform is on no single one.
+        links: Addresses of the users' half, by what is there; none where it serves no users.
     """
 
     stack: UpResult
@@ -189,6 +190,7 @@ class PlatformUp:
     changed: tuple[str, ...]
     seconds: float
     image: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_machine_new(self) -> bool:
@@ -207,6 +209,7 @@ class LocalPlatforms:
         services: ``HOST:PORT`` at which machines and this computer find each service.
         extend_base: Gives new machines the platform's packages.
         parts: Roles of the playbook, in its order.
+        links: Addresses of the users' half, by what is there; none where the parts serve no users.
         roles: Notes how they were applied.
     """
 
@@ -218,6 +221,7 @@ class LocalPlatforms:
     host: PlatformHost
     extend_base: Callable[[], Awaitable[None]]
     parts: Callable[[], Awaitable[Sequence[Part]]]
+    links: Callable[[], Mapping[str, str]]
     roles: RolesRecord
     report: Reporter
 
@@ -259,7 +263,11 @@ class LocalPlatforms:
         changed = await self._apply_noted(machine_id, has_packages=bool(image))
         await self.host.wait_for_monitoring(f"https://{self.services[PlatformService.MONITORING]}")
         write_private(self.world.monitoring, b"")
-        return PlatformUp(done, name, changed, round(time.monotonic() - begun, 1), image)
+        links = self.links()
+        if links:
+            url = f"https://{self.services[PlatformService.USERS]}"
+            await self.host.wait_for_users(url, links["api"], has_connections="agents" in links)
+        return PlatformUp(done, name, changed, round(time.monotonic() - begun, 1), image, links)
 
     async def _apply_noted(self, machine_id: MachineId, *, has_packages: bool) -> tuple[str, ...]:
         at = self.roles.begin()

@@ -18,6 +18,16 @@ _ADDRESSES = (
     "oidc.issuer",
 )
 
+_OF_USERS = (
+    "web.issuer",
+    "web.keys_url",
+    "web.authorize_url",
+    "web.token_url",
+    "web.redis_url",
+    "connections.base_url",
+)
+"""Addresses that decide about users or carry their words, checked in the local world, too: its platform gets them."""
+
 
 _NAMES_A_USER = frozenset({"web.redis_url"})
 """Addresses whose user is no secret; their pattern lets no password through."""
@@ -43,26 +53,35 @@ def refuse_user_info(values: Mapping[str, object], sources: Mapping[str, str]) -
             )
 
 
-def refuse_exposed(settings: Settings, sources: Mapping[str, str]) -> None:
+def refuse_exposed(settings: Settings, sources: Mapping[str, str], *, is_local: bool) -> None:
     """Refuse addresses that get secrets, or decide about users, and are not encrypted.
+
+    Args:
+        is_local: Whether it is the local world, whose own addresses are this computer's or its machines'.
 
     Raises:
         UsageError: One is; it names the key and where it was set.
     """
-    for key in _ADDRESSES:
+    keyed = ("model.base_url",) if settings.model.api_key else ()
+    for key in (*_OF_USERS, *keyed, *(() if is_local else _ADDRESSES)):
         value = value_of(settings, key)
         url = value.get_secret_value() if isinstance(value, SecretStr) else value
         why = web_address.exposure(url) if url else ""
         if why:
             raise UsageError(
-                f"{key} (from {_place(key, sources)}): {why}", hint=f"set {key} to an address that begins with https://"
+                f"{key} (from {_place(key, sources)}): {why}",
+                hint=f"set {key} to an address that begins with {_encrypted(key)}",
             )
-    for key in _STORES:
+    for key in () if is_local else _STORES:
         why = web_address.bucket_exposure(value_of(settings, key))
         if why:
             raise UsageError(
                 f"{key} (from {_place(key, sources)}): {why}", hint=f"let the endpoint in {key} begin with https://"
             )
+
+
+def _encrypted(key: str) -> str:
+    return "rediss://" if key == "web.redis_url" else "https://"
 
 
 def _place(key: str, sources: Mapping[str, str]) -> str:

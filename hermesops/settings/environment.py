@@ -137,8 +137,7 @@ class Environment:
         }
         refuse_user_info(merged, sources)
         env = cls(name, folder, validated(merged, sources), sources, variables, secrets_in(variables))
-        if not env.is_local:
-            refuse_exposed(env.settings, sources)
+        refuse_exposed(env.settings, sources, is_local=env.is_local)
         return env
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from hermesops.model.billing.metering import Meter
 from hermesops.model.plan import Plan
 
 _PINNED = r"https://[^\s,#]+#sha256=[0-9a-f]{64}"
@@ -13,6 +14,8 @@ _PINNED_FILE = r"(https:/)?/[^\s,#]+#sha256=[0-9a-f]{64}"
 
 
 _HTTPS = r"^(https://[^\s#]{1,512})?$"
+_WEB = r"^(https?://[^\s#]{1,512})?$"
+"""Of an address that ``settings.checks`` refuses unless it is encrypted or this computer's own."""
 
 _MOST_DAYS = 36_500
 """A hundred years: what "for ever" is given as, and no date that follows from it ends in an overflow."""
@@ -267,15 +270,15 @@ class WebSettings(Section):
         description="Origin of the users' pages and API, https://HOST; empty: http://localhost:PORT in the local world",
     )
     issuer: str = Field(
-        "", pattern=_HTTPS, description="Issuer of users' tokens, as their claim iss has it; empty: the local world's"
+        "", pattern=_WEB, description="Issuer of users' tokens, as their claim iss has it; empty: the local world's"
     )
     issuer_kind: Literal["cognito", "supabase"] = Field("cognito", description="Kind of the issuer")
     client_id: str = Field(
         "", max_length=128, description="Client of the issuer that users' tokens are for, and by which pages sign in"
     )
-    keys_url: str = Field("", pattern=_HTTPS, description="URL of the issuer's keys (JWKS)")
-    authorize_url: str = Field("", pattern=_HTTPS, description="URL at which browsers sign in at the issuer")
-    token_url: str = Field("", pattern=_HTTPS, description="URL at which the issuer gives tokens for codes")
+    keys_url: str = Field("", pattern=_WEB, description="URL of the issuer's keys (JWKS)")
+    authorize_url: str = Field("", pattern=_WEB, description="URL at which browsers sign in at the issuer")
+    token_url: str = Field("", pattern=_WEB, description="URL at which the issuer gives tokens for codes")
     messages_key_file: Path | None = Field(
         None, description="Key that encrypts what users say in rows; empty: keys/messages.key, made on first use"
     )
@@ -283,7 +286,7 @@ class WebSettings(Section):
         "",
         pattern=r"^(rediss?://([A-Za-z0-9_-]{1,64}@)?[A-Za-z0-9.-]{1,255}(:[0-9]{1,5})?)?$",
         description="Redis that carries the events of running answers between processes of the API, "
-        "rediss://USER@HOST:PORT; empty: each process has its own alone",
+        "rediss://USER@HOST:PORT, or redis:// on this computer; empty: each process has its own alone",
     )
     redis_password_file: Path | None = Field(None, description="Password of that user of Redis; empty: none")
     redis_tls_folder: Path | None = Field(
@@ -305,7 +308,7 @@ class ConnectionSettings(Section):
         pattern=r"^([a-z0-9]{1,64}=[A-Za-z0-9_-]{1,128}(,|$))*$",
         description="Services that are offered, as gmail=ac_ID,slack=ac_ID with their configurations at Composio",
     )
-    base_url: str = Field("", pattern=_HTTPS, description="URL of Composio's API; empty: its own, or the local world's")
+    base_url: str = Field("", pattern=_WEB, description="URL of Composio's API; empty: its own, or the local world's")
     agents_url: str = Field(
         "",
         pattern=_HTTPS,
@@ -348,3 +351,12 @@ class BillingSettings(Section):
         description="Pauses of payment collection at Stripe that suspend the agent, by what becomes of invoices",
     )
     keep_days: float = Field(14, gt=0, le=90, description="Days for which the body of an unreadable event is kept")
+    meters: Mapping[Meter, Annotated[str, Field(min_length=1, max_length=100)]] = Field(
+        {}, description="Names of meters' events at Stripe, by what is counted; empty: nothing is metered"
+    )
+    metered_since: str = Field(
+        "", pattern=r"^([0-9]{4}-[0-9]{2}-[0-9]{2})?$", description="Day of UTC from which usage is metered"
+    )
+    metered_prices: frozenset[str] = Field(
+        frozenset(), description="Prices of meters at Stripe that a subscription has beside its plan's"
+    )

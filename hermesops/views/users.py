@@ -6,6 +6,7 @@ from hermesops.views.agents.instances import instance
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
+    from hermesops.model.billing.metering import MeteredSum
     from hermesops.model.billing.user_request import UserRequest
     from hermesops.users.billing.subscription import Subscription
     from hermesops.users.subscriptions.sweep import SweepReport
@@ -41,8 +42,18 @@ def subscription(row: "Subscription") -> dict[str, object]:
     }
 
 
+def metered(row: "MeteredSum") -> dict[str, object]:
+    """A user's usage of 31 days by one meter, and the part of it that Stripe has."""
+    return {
+        "meter": row.meter.value,
+        "quantity": row.quantity,
+        "reported": row.reported,
+        "last": timestamp(row.last_at),
+    }
+
+
 def overview(row: "UserOverview") -> dict[str, object]:
-    """A user with agent, subscriptions and requests."""
+    """A user with agent, subscriptions, requests and metered usage."""
     return {
         "user_id": row.user.id,
         "alias": row.user.alias or None,
@@ -50,6 +61,7 @@ def overview(row: "UserOverview") -> dict[str, object]:
         "paid_by": row.paid_by or None,
         "subscriptions": [subscription(each) for each in row.subscriptions],
         "requests": [request(each) for each in row.requests],
+        "metered": [metered(each) for each in row.metered],
     }
 
 

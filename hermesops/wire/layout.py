@@ -177,6 +177,9 @@ class Layout:
     last_backup = _Below("etc/hermes-node/last-backup.json")
     """When the state was last backed up from here, and of which instance."""
 
+    state_replaced = _Below("run/hermes-node/state-replaced.json")
+    """When the agent's state was last replaced by a copy; on a tmpfs, as the counters of ``metrics`` are."""
+
     recoveries = _Below("run/hermes-node/recoveries.json")
     relief = _Below("run/hermes-node/relief.json")
     """When ``recover`` started the gateway; on a tmpfs, since a boot begins anew."""

@@ -6,12 +6,14 @@ requests of 140,000 samples of one time and of 105,000 samples of half an hour b
 
 import ctypes
 import itertools
+import json
 import os
 import statistics
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,9 +23,11 @@ from hermesops.automation.monitor.metrics.heartbeats import QUERY
 from hermesops.base import waiting
 from hermesops.programs.ingest.remote_write import encode_labels, encode_sample, encode_series
 from tests.bench.figures import Board, report
+from tests.support.real.monitoring.loki import loki
 from tests.support.real.monitoring.platform_host import Client, PlatformHost, programs, running
 
 HOSTILE = (1, 3, 6)
+LOGS_S = 60.0
 SECONDS, QUIET_S = 45.0, 20.0
 """Of each number of hostile machines, and before it without any: what else the computer does changes meanwhile."""
 
@@ -44,6 +48,7 @@ def measure(board: Board, folder: Path) -> None:
         report("    left out: Debian's packages of nginx, Prometheus and Alertmanager are not to be had")
         return
     bodies = Bodies(root)
+    _logs(board, folder / "logs", root)
     with running(folder, root) as host:
         _judging(board, host, 0)
         for hostile in HOSTILE:
@@ -59,6 +64,38 @@ def measure(board: Board, folder: Path) -> None:
             )
             board.add(f"processor time of {SECONDS:.0f} s, {hostile} hostile machines", used)
             _judging(board, host, hostile)
+
+
+def _logs(board: Board, folder: Path, root: Path) -> None:
+    """The disk that one hostile machine takes by logs, with text and without, at the rate of nginx."""
+    for kind, line, lines in (("lines of 1 KB", "x" * 1000, 450), ("lines without text", "", 18_000)):
+        place = folder / kind.replace(" ", "-")
+        place.mkdir(parents=True)
+        with running(place, root, loki=loki()) as host, host.machine().http(host.url, timeout_s=60) as client:
+            answers, sent, end = dict[int, int](), 0, time.monotonic() + LOGS_S
+            for number in itertools.count():
+                if time.monotonic() > end:
+                    break
+                body = _pushed(number, line, lines)
+                status = client.post("/ingest/logs", content=body).status_code
+                answers[status] = answers.get(status, 0) + 1
+                sent += len(body) * (status == HTTPStatus.NO_CONTENT)
+                if number > _BURST:
+                    waiting.pause_blocking(1.0)
+            taken = sum(file.stat().st_size for file in (place / "data/loki").rglob("*") if file.is_file())
+            most = host.variables["__hermes_platform_monitoring_logs_burst_mb"]
+        board.add(
+            f"disk of one sender's logs after {LOGS_S:.0f} s, {kind}",
+            f"{taken / 1e6:.1f} MB for {sent / 1e6:.1f} MB of bodies; answers {dict(sorted(answers.items()))}",
+            target=f"<= {most} MB at once, and 3.5 KB a second",
+        )
+
+
+def _pushed(number: int, line: str, lines: int) -> bytes:
+    begin = time.time_ns()
+    values = [[str(begin + number * lines + place), line] for place in range(lines)]
+    body = {"streams": [{"stream": {"unit": f"x{number % 50}"}, "values": values}]}
+    return json.dumps(body, separators=(",", ":")).encode()
 
 
 def _spread(took: Sequence[float]) -> str:

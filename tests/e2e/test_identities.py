@@ -12,11 +12,12 @@ import pytest
 
 from hermesops.app import Container
 from hermesops.base.waiting import Pending, until
+from hermesops.model.ids import MachineId
 from hermesops.settings.environment import Environment
 from hermesops.wire.errors import RefusedError
 from hermesops.wire.protocol import Credential
 from tests.support.real.commands.command import Command, local_world
-from tests.support.worlds.machine_identities import Machine, machine_of
+from tests.support.worlds.machine_identities import Machine, machine_by_id, machine_of
 
 ASKED = ("--reason", "test")
 
@@ -32,10 +33,19 @@ async def test_a_machine_proves_whose_it_is_until_it_is_its_no_more(simulated: C
     await simulated.with_variables(HERMESOPS_POOL_SIZE="light=1").ok("job", "run", "pools")
     [waiting] = (await simulated.ok("identity", "list", "--json")).json["certificates"]
     assert (waiting["instance_id"], waiting["state"]) == (None, "good")
+    pooled = await machine_by_id(simulated, MachineId(waiting["machine_id"]))
+    assert (await pooled.ask())["instance"] is None
 
     await simulated.ok("provision", "ada", "--plan", "light")
     first = await machine_of(simulated, "ada")
     standing = await first.ask()
+    # The user is root on that machine and may have kept what it was before: it is worth nothing any more.
+    calls = (("/v1/standing", b""), ("/v1/certificate", pooled.request), (f"/v1/data-key/{uuid.uuid4()}", b""))
+    for path, body in calls:
+        with pytest.raises(RefusedError, match="is no longer valid"):
+            await pooled.fetch(path, body)
+    [valid] = (await simulated.ok("identity", "list", "--json")).json["certificates"]
+    assert (valid["machine_id"], valid["serial"] != waiting["serial"]) == (waiting["machine_id"], True)
     [row] = (await simulated.ok("instance", "list", "--json")).json["instances"]
     assert (standing["instance"], standing["cell"], standing["machine"]) == (
         row["instance_id"],

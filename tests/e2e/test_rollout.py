@@ -201,6 +201,48 @@ async def test_a_rollout_that_was_interrupted_goes_on_and_is_put_back_whole(flee
     assert [change["to"] for change in changes][-2:] == ["rolling_back", "rolled_back"]
 
 
+async def written(command: Command, user: str, files: dict[str, str]) -> None:
+    """Write files into a simulated agent's home."""
+    machine = (await command.ok("instance", "show", user, "--json")).json["instance"]["machine_id"]
+    async with vendor_of(command.home / "local" / "world") as vendor:
+        for name, content in files.items():
+            path = {"path": f"/var/lib/hermes/{name}", "mode": "600"}
+            response = await vendor.post(f"machines/{machine}/toolbox/files/upload", params=path, content=content)
+            response.raise_for_status()
+
+
+@pytest.mark.turns(10)
+async def test_a_rollback_names_for_each_agent_the_settings_that_it_loses_before_and_after(fleet: Command) -> None:
+    await fleet.ok("rollout", "start", await built(fleet, "newer schema"), "--all", *QUICK)
+    rollout_id = (await status(fleet))["rollout"]["id"]
+    configs = ".hermes-node/configs"
+    migrated = "_config_version: 50\nproviders:\n  mine: {}\n"
+    await written(
+        fleet,
+        "user-2",
+        {
+            f"{configs}/33.yaml": "_config_version: 33\n",
+            f"{configs}/50.migrated": migrated,
+            "config.yaml": migrated.replace("{}", "{url: x}") + "agent:\n  max_turns: 7\n",
+        },
+    )
+    words = ("rollback", "--rollout", rollout_id)
+    previews = {row["user"]: row for row in (await fleet.ok(*words, "--dry-run", "--json")).json["agents"]}
+    lost = {user: row["settings_lost"] for user, row in previews.items()}
+    assert lost == {f"user-{number}": [] for number in range(USERS)} | {"user-2": ["providers.mine"]}
+    assert previews["user-2"]["settings_migrated"] == 1
+    rollback = (await fleet.ok("rollback", "user-2", "--dry-run", "--json")).json["agents"]
+    assert [row["settings_lost"] for row in rollback] == [["providers.mine"]]
+    ran = await fleet.run(*words)
+    assert ran.exit_code == 3, ran
+    assert "user-2: settings not in force afterwards: providers.mine\n" in ran.stderr
+    assert (await status(fleet))["rollout"]["state"] == "done"
+    back = await fleet.ok(*words, "--yes", "--json")
+    assert "1 agent with settings that are not in force any more" in back.json["rollout"]["reason"]
+    targets = {target["user"]: target["settings_lost"] for target in (await status(fleet))["targets"]}
+    assert targets == lost
+
+
 async def test_what_makes_no_sense_is_refused_before_anything_moves(fleet: Command) -> None:
     good = (await fleet.ok("release", "list", "--json")).json["releases"][-1]["id"]
     before = (await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"]
@@ -213,6 +255,8 @@ async def test_what_makes_no_sense_is_refused_before_anything_moves(fleet: Comma
         (("rollout", "start", good, "--all", "--window", "sometimes"), "maintenance window"),
         (("rollout", "status", "nothing"), "no rollout"),
         (("rollback",), "missing USER"),
+        (("rollback", "--to", good, "--dry-run"), "--dry-run goes with USER"),
+        (("rollback", "user-1", "--direct", "--dry-run"), "--dry-run goes without"),
         (("instance", "policy", "user-1", "--quiet-hours", "25-3"), "time of day"),
         (("rollout", "freeze"), "reason"),
     )

@@ -1,22 +1,32 @@
-"""Roles hermes_platform_api and hermes_platform_edge on a booted machine, with the database and the relay behind them.
+"""Roles of the users' half on a booted machine, with the database and the relay behind them: API, connections, door.
 
-The tests build on each other, in this order. Nobody signs in: the issuer is an address that does not answer.
+The tests build on each other, in this order. Users sign in at an issuer of this computer, which the host reaches on its
+own loopback, as in a local world.
 """
 
 import contextlib
 import json
 import os
+import shlex
+import socket
+import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from uuid import uuid4
 
+import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from hermesops.access.pki.authority import Authority
 from hermesops.access.secrets.keyring.ring import Ring
+from hermesops.localcloud.drivers.interface import MODEL_PORT
+from hermesops.localcloud.vendors.issuer import CLIENT, LocalIssuer, Person
 from hermesops.machines.converge import HostResult
 from hermesops.model.access.certificate import CallerName
-from hermesops.model.ids import MachineId
+from hermesops.model.ids import MachineId, user_id_from_alias
 from hermesops.platform.image.bundles import control_bundle_of
 from hermesops.platform.parts.control import DATABASE_CLIENTS
 from hermesops.programs.node.system import openssl
@@ -24,16 +34,20 @@ from hermesops.settings.environment import Environment
 from tests.support.fakes.credentials import LIFE, authority_in
 from tests.support.suite.kept import shared_cache
 from tests.support.suite.prerequisites import require
+from tests.support.users.api import served
+from tests.support.users.browser import Browser
 from tests.support.worlds.local.converged import ConvergedWorld, converged_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(150)]
 
 BEHIND = ("hermes_platform_tls", "hermes_platform_postgresql", "hermes_platform_redis", "hermes_platform_control")
-ROLES = ("hermes_platform_api", "hermes_platform_edge")
-ENVIRONMENT, ORIGIN = "staging", "agents.test"
+ROLES = ("hermes_platform_api", "hermes_platform_connections", "hermes_platform_edge")
+ENVIRONMENT = "staging"
 DATABASE = "127.0.0.1:5432/hermesops?sslmode=verify-full&sslrootcert=/etc/hermes-platform/tls/authorities.crt"
 HERMESOPS = "/opt/hermesops/current/venv/bin/hermesops"
 UNITS = ("hermesops-api-1", "hermesops-api-2")
+CONNECTIONS = "hermesops-connections"
+OWN = "/var/lib/hermesops-api/staging/keys/messages.key"
 SECRETS = (
     "/var/lib/hermesops/staging/keys/registry.key",
     "/var/lib/hermesops-relay/staging/keys/registry.key",
@@ -41,14 +55,6 @@ SECRETS = (
     "/var/lib/hermesops-relay/registry-client.key",
     "/etc/hermes-platform/tls/server.key",
 )
-WEB = {
-    "origin": f"https://{ORIGIN}",
-    "issuer": "https://issuer.invalid",
-    "client_id": "web",
-    "keys_url": "https://issuer.invalid/keys",
-    "authorize_url": "https://issuer.invalid/authorize",
-    "token_url": "https://issuer.invalid/token",
-}
 
 
 @dataclass
@@ -57,11 +63,13 @@ class Host:
 
     Attributes:
         variables: Of its roles.
+        address: At which its door is found.
     """
 
     world: ConvergedWorld
     machine_id: MachineId
     authority: Authority
+    address: str
     variables: dict[str, object] = field(default_factory=dict)
 
     async def apply(
@@ -76,20 +84,22 @@ class Host:
         assert fails or done.exit_code == 0, f"{command}: {done.text} {done.stderr.decode()}"
         return done.text
 
+    @property
+    def origin(self) -> str:
+        """Of its pages."""
+        return f"https://{self.address}:8449"
+
     async def in_unit(self, unit: str, command: str) -> str:
         """What a command prints in the file system of a unit's process, as its user."""
         pid = (await self.run(f"systemctl show --property=MainPID --value {unit}")).strip()
-        inside = (
-            f"nsenter --target {pid} --mount -- setpriv --reuid hermesops-api --regid hermesops-api --clear-groups --"
-        )
+        user = (await self.run(f"systemctl show --property=User --value {unit}")).strip()
+        inside = f"nsenter --target {pid} --mount -- setpriv --reuid {user} --regid {user} --clear-groups --"
         return await self.run(f"{inside} {command} 2>&1", fails=True)
 
     async def status(self, path: str = "/api/hermes/me", *, within_s: int = 60) -> str:
         """The status of an answer through the door."""
-        asking = (
-            f"--cacert /etc/hermes-platform/tls/authorities.crt -s -o /dev/null -w '%{{http_code}}' -H 'Host: {ORIGIN}'"
-        )
-        command = f"curl {asking} --max-time {within_s} https://127.0.0.1:8449{path}"
+        asking = "--cacert /etc/hermes-platform/tls/authorities.crt -s -o /dev/null -w '%{http_code}'"
+        command = f"curl {asking} --max-time {within_s} {self.origin}{path}"
         return (await self.run(command, timeout_s=within_s + 20, fails=True)).strip()
 
     def client(self, name: str) -> tuple[str, str]:
@@ -110,6 +120,22 @@ class Host:
         return key.decode() + signed
 
 
+PROJECT_KEY = f"ak_{uuid4().hex}"
+
+
+@contextlib.asynccontextmanager
+async def issuer(gateway: str, pages: str) -> AsyncIterator[int]:
+    """An issuer on a port of this computer's loopback, which it yields, and on the gateway's that machines reach."""
+    with socket.create_server(("127.0.0.1", 0)) as here:
+        port = int(here.getsockname()[1])
+        url = f"http://127.0.0.1:{port}/issuer"
+        ada = Person(user_id_from_alias("ada"), "ada")
+        app = Starlette(routes=[Mount("/issuer", routes=LocalIssuer(url, lambda: [ada], pages=pages).routes())])
+        with socket.create_server((gateway, MODEL_PORT)) as for_machines:
+            async with served(app, here), served(app, for_machines):
+                yield port
+
+
 @pytest.fixture(scope="module")
 async def host(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host]:
     require(os.geteuid() == 0, "root")
@@ -122,14 +148,26 @@ async def host_in(folder: Path) -> AsyncIterator[Host]:
     """A host with what stands behind the API."""
     home = {"HOME": str(folder), "HERMESOPS_HOME": str(folder), "HERMESOPS_CACHE": str(shared_cache())}
     bundle = control_bundle_of(Environment.load("local", {**os.environ, **home}), print)  # noqa: TID251 - pip's own
-    async with converged_world(for_platform=True) as world, world.machine() as machine_id:
-        host = Host(world, machine_id, authority_in(folder, environment=ENVIRONMENT))
-        served = host.authority.serve(["127.0.0.1"], life=LIFE)
+    async with contextlib.AsyncExitStack() as stack:
+        world = await stack.enter_async_context(converged_world(for_platform=True))
+        machine_id = await stack.enter_async_context(world.machine())
+        address = str(world.driver.daemon_address(machine_id)[0])
+        host = Host(world, machine_id, authority_in(folder, environment=ENVIRONMENT), address)
+        port = await stack.enter_async_context(issuer(str(world.driver.gateway), host.origin))
+        own = host.authority.serve([address, "127.0.0.1"], life=LIFE)
         pairs = {name: host.client(name) for name in ("hermesops", "hermesops-identity", "hermesops-relay")}
         certificate, key = host.client("hermesops-api")
+        own_certificate, own_key = host.client(CONNECTIONS)
+        url = f"http://127.0.0.1:{port}/issuer"
+        web = {
+            "origin": host.origin,
+            "issuer": url,
+            "client_id": CLIENT,
+            **{f"{name}_url": f"{url}/{name}" for name in ("keys", "authorize", "token")},
+        }
         host.variables |= {
-            "hermes_platform_tls_certificate": served.pem,
-            "hermes_platform_tls_key": served.key,
+            "hermes_platform_tls_certificate": own.pem,
+            "hermes_platform_tls_key": own.key,
             "hermes_platform_tls_authorities": host.authority.certificate,
             "hermes_platform_postgresql_environment": ENVIRONMENT,
             "hermes_platform_postgresql_clients": DATABASE_CLIENTS,
@@ -147,10 +185,23 @@ async def host_in(folder: Path) -> AsyncIterator[Host]:
             },
             "hermes_platform_control_processes": ["relay"],
             "hermes_platform_api_environment": ENVIRONMENT,
-            "hermes_platform_api_settings": {"web": WEB},
+            "hermes_platform_control_vendor_api": f"{world.driver.gateway}:{MODEL_PORT}",
+            "hermes_platform_control_vendor_api_port": port,
+            "hermes_platform_api_settings": {"web": web},
+            "hermes_platform_api_loopback_ports": [port],
             "hermes_platform_api_certificate": certificate,
             "hermes_platform_api_key": key,
             "hermes_platform_api_redis": True,
+            "hermes_platform_connections_environment": ENVIRONMENT,
+            "hermes_platform_connections_settings": {
+                "web": web,
+                "connections": {"services": "gmail=ac_gmail", "agents_url": f"{host.origin}/mcp"},
+            },
+            "hermes_platform_connections_certificate": own_certificate,
+            "hermes_platform_connections_key": own_key,
+            "hermes_platform_connections_project_key": PROJECT_KEY,
+            "hermes_platform_connections_loopback_ports": [port],
+            "hermes_platform_edge_has_connections": True,
         }
         done = await host.apply(BEHIND)
         assert done.status == "done", done.failure
@@ -163,27 +214,60 @@ async def test_it_is_installed_and_answers_at_the_door(host: Host) -> None:
     assert checked.status == "done", checked.failure
     done = await host.apply(ROLES)
     assert done.status == "done", done.failure
-    states = await host.run(f"systemctl is-active {' '.join(UNITS)} hermes-platform-edge hermesops-relay")
+    states = await host.run(f"systemctl is-active {' '.join(UNITS)} {CONNECTIONS} hermes-platform-edge hermesops-relay")
     assert set(states.split()) == {"active"}
     assert await host.status() == "401", await host.run("journalctl -u 'hermesops-api-*' --no-pager | tail -40")
+    log = f"journalctl -u {CONNECTIONS} --no-pager | tail -40"
+    assert await host.status("/api/hermes/connections") == "401", await host.run(log)
     assert await host.status("/hermes-max/chat") == "303", "to sign in"
     assert await host.status("/api/hermes/settings") == "401"
+
+
+async def test_a_user_signs_in_at_the_door_and_both_processes_know_the_session(host: Host) -> None:
+    context = ssl.create_default_context(cadata=host.authority.certificate)
+    async with httpx.AsyncClient(verify=context, timeout=60, trust_env=False) as http:
+        browser = Browser(http, host.origin)
+        await browser.sign_in()
+        page = await browser.ask("GET", f"{host.origin}/hermes-max/chat")
+        assert (page.status_code, "<!doctype html>" in page.text.lower()) == (200, True)
+        assert (await browser.me()).json()["user"] == user_id_from_alias("ada")
+        response = await browser.ask("GET", f"{host.origin}/api/hermes/connections")
+        assert (response.status_code, response.json()["code"]) == (404, "no-agent"), "by the process of connections"
+
+
+async def test_connections_and_agents_calls_go_to_the_process_that_has_the_projects_key(host: Host) -> None:
+    agent = f"/mcp/{uuid4()}"
+    assert await host.status("/api/hermes/connections") == "401"
+    await host.run(f"systemctl stop {CONNECTIONS}.socket {CONNECTIONS}")
+    assert [await host.status(path) for path in ("/api/hermes/connections", agent)] == ["503", "503"]
+    assert await host.status() == "401"
+    await host.run(f"systemctl start {CONNECTIONS}")
+    assert [await host.status(path) for path in ("/api/hermes/connections", agent)] == ["401", "405"]
 
 
 async def test_a_second_time_nothing_changes_also_without_keys(host: Host) -> None:
     again = await host.apply(ROLES)
     assert (again.status, again.changed) == ("done", ()), again
-    kept: dict[str, object] = {f"hermes_platform_api_{name}": "" for name in ("certificate", "key")}
+    kept: dict[str, object] = {
+        f"hermes_platform_{process}_{name}": "" for process in ("api", "connections") for name in ("certificate", "key")
+    }
+    kept["hermes_platform_connections_project_key"] = ""
     kept["hermes_platform_api_relay_credentials"] = ["", ""]
     again = await host.apply(ROLES, kept)
     assert (again.status, again.changed) == ("done", ()), again
 
 
 async def test_its_processes_read_no_key_but_their_own(host: Host) -> None:
-    own = "/var/lib/hermesops-api/staging/keys/messages.key"
+    own, keys = OWN, "/var/lib/hermesops-connections/staging/keys"
+    assert await host.in_unit(CONNECTIONS, f"cat {keys}/connections.key") == PROJECT_KEY
+    assert await host.in_unit(CONNECTIONS, f"cat {keys}/messages.key") == await host.run(f"cat {own}")
+    for secret in (*SECRETS, own, "/var/lib/hermesops-api/relay-1.pem", "/var/lib/hermesops-api/registry-client.key"):
+        shown = await host.in_unit(CONNECTIONS, f"cat {secret}")
+        assert "Permission denied" in shown or "No such file" in shown, (secret, shown)
+    assert "Read-only file system" in await host.in_unit(CONNECTIONS, f"touch {keys}/connections.key")
     for unit in UNITS:
         assert "current" in await host.in_unit(unit, f"cat {own}"), "the way to look works"
-        for secret in SECRETS:
+        for secret in (*SECRETS, f"{keys}/connections.key"):
             shown = await host.in_unit(unit, f"cat {secret}")
             assert "Permission denied" in shown or "No such file" in shown, (unit, secret, shown)
         assert "Read-only file system" in await host.in_unit(unit, f"touch {own}")
@@ -191,8 +275,36 @@ async def test_its_processes_read_no_key_but_their_own(host: Host) -> None:
     assert not await host.in_unit(UNITS[0], "touch /var/lib/hermesops-api/renewed-1/x")
     await host.run("rm /var/lib/hermesops-api/renewed-1/x")
     assert "Read-only file system" in await host.in_unit(UNITS[0], "touch /var/lib/hermesops-api/renewed-2/x")
-    modes = await host.run("find /var/lib/hermesops-api -type f -printf '%m %u\\n' | sort -u")
-    assert set(modes.splitlines()) == {"600 hermesops-api"}
+    for user in ("hermesops-api", CONNECTIONS):
+        modes = await host.run(f"find /var/lib/{user} -type f -printf '%m %u\\n' | sort -u")
+        assert set(modes.splitlines()) == {f"600 {user}"}
+
+
+async def test_who_is_not_root_reads_nothing_of_the_authoritys_key_and_puts_no_other_in_its_place(host: Host) -> None:
+    command = "find / -xdev -name authority.key -printf '%p %u %m %n\\n'"
+    keys = [line.split() for line in (await host.run(command, timeout_s=120)).splitlines()]
+    assert {key[0]: key[1:] for key in keys} == {
+        f"/var/lib/{user}/{ENVIRONMENT}/keys/authority.key": [user, "600", "1"]
+        for user in ("hermesops", "hermesops-identity", "hermesops-relay")
+    }
+    await host.run("id visitor 2>/dev/null || useradd --create-home visitor")
+    users = (await host.run("getent passwd | cut -d: -f1")).split()
+    assert {"visitor", "nobody", "postgres", "hermesops-api"} <= set(users)
+    tries = "cat {key} || cp {key} /dev/null || mv {key} {key}.old || rm -f {key} || echo x > {key}"
+    for path, owner, *_ in keys:
+        commands = "\n".join(
+            f"runuser -u {user} -- sh -c '({tries.format(key=path)}) 2>/dev/null && echo opened'"
+            for user in users
+            if user not in {"root", owner}
+        )
+        shown = await host.run(f"sh -c {shlex.quote(commands)} 2>&1; ls {path}", fails=True, timeout_s=240)
+        assert "opened" not in shown, (path, shown)
+        assert "PRIVATE" not in shown, path
+        assert shown.splitlines()[-1] == path
+    await host.run(f"sed -n 2,3p {keys[0][0]} > /run/needle-of-key")
+    assert not await host.run("journalctl --no-pager -q | grep -Ff /run/needle-of-key", fails=True)
+    running = "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | grep -caFf /run/needle-of-key; rm /run/needle-of-key"
+    assert (await host.run(running, fails=True)).strip() == "0"
 
 
 async def test_its_certificate_opens_its_role_of_the_database_and_no_other(host: Host) -> None:
@@ -206,6 +318,14 @@ async def test_its_certificate_opens_its_role_of_the_database_and_no_other(host:
     for columns in ("instance_details (settings)", "instance_details (api_server_key)", "proxy_tokens (token)"):
         refused = await host.run(f"{own} -c 'COPY {columns} TO STDOUT' 2>&1", fails=True)
         assert "permission denied" in refused, columns
+    theirs = files.replace("hermesops-api", CONNECTIONS)
+    asking = asking.replace("hermesops-api", CONNECTIONS)
+    shown = await host.run(f"{asking} 'postgresql://hermes_api@{DATABASE}&{theirs}' -c 'SELECT 1' 2>&1", fails=True)
+    assert "FATAL" in shown, shown
+    own = f"{asking} 'postgresql://connections@{DATABASE}&{theirs}'"
+    assert (await host.run(f"{own} -c 'TABLE user_connections'")).strip() == ""
+    for table in ("turns", "user_requests", "users"):
+        assert "permission denied" in await host.run(f"{own} -c 'TABLE {table}' 2>&1", fails=True), table
 
 
 async def test_it_reaches_the_relay_and_nothing_else_of_its_host(host: Host) -> None:
@@ -216,6 +336,8 @@ async def test_it_reaches_the_relay_and_nothing_else_of_its_host(host: Host) -> 
     for port, is_open in ((8448, True), (5432, True), (6380, True), (8449, False)):
         shown = await host.run(f"runuser -u hermesops-api -- {opening.format(port=port)}", fails=True)
         assert ("opened" in shown) == is_open, (port, shown)
+        shown = await host.run(f"runuser -u {CONNECTIONS} -- {opening.format(port=port)}", fails=True)
+        assert ("opened" in shown) == (port == 5432), (port, shown)
 
 
 async def test_a_restart_keeps_who_asks_waiting_and_a_killed_process_is_back(host: Host) -> None:
@@ -238,14 +360,15 @@ async def test_a_certificate_that_was_revoked_is_replaced_by_the_role(host: Host
 
 
 async def test_units_are_locked_down_as_their_siblings(host: Host) -> None:
-    for unit in (*UNITS, "hermesops-relay", "hermes-platform-edge"):
+    for unit in (*UNITS, CONNECTIONS, "hermesops-relay", "hermes-platform-edge"):
         line = (await host.run(f"systemd-analyze security --no-pager {unit} | tail -1")).strip()
         assert float(line.split(":")[1].split()[0]) <= 1.5, line
 
 
 async def test_nothing_that_is_secret_is_in_the_journal_or_in_a_unit(host: Host) -> None:
-    ring = json.loads(await host.run("cat /var/lib/hermesops-api/staging/keys/messages.key"))
-    await host.world.channel(host.machine_id).put("/run/needle", ring["keys"][ring["current"]].encode(), mode=0o600)
+    ring = json.loads(await host.run(f"cat {OWN}"))
+    needles = f"{ring['keys'][ring['current']]}\n{PROJECT_KEY}"
+    await host.world.channel(host.machine_id).put("/run/needle", needles.encode(), mode=0o600)
     assert not await host.run("journalctl --no-pager -q | grep -Ff /run/needle", fails=True)
     assert not await host.run("grep -rlFf /run/needle /etc /run/systemd", fails=True)
     lines = await host.run("cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | grep -caFf /run/needle", fails=True)

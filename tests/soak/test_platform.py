@@ -15,6 +15,7 @@ from hermesops.model.ids import MachineId
 from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel, ToolboxChannel
 from tests.support.crash.death import KILLED
+from tests.support.platform.users_half import serves_users
 from tests.support.real.commands.command import Command, local_world
 from tests.support.real.commands.operators import two_operators
 from tests.support.vendor.outside_changes import stop_behind_its_back
@@ -37,6 +38,7 @@ SERVICES = {
     "hermesops-identity",
     "hermesops-relay",
 }
+"""What runs before users are served."""
 
 
 @dataclass
@@ -47,9 +49,13 @@ class Platform:
 
     async def on_host(self, line: str) -> str:
         """Run a line on the platform's machine."""
+        return await self.on_machine("hermes-local-platform", line)
+
+    async def on_machine(self, name: str, line: str) -> str:
+        """Run a line on the machine of a name."""
         container = Container(Environment.load("local", self.command.environ), lambda _: None)
         async with container.vendor() as client:
-            [machine] = [listed for listed in await client.list_machines() if listed.name == "hermes-local-platform"]
+            [machine] = [listed for listed in await client.list_machines() if listed.name == name]
             channel: Channel = ToolboxChannel(client, MachineId(machine.id))
             return (await channel.run(line, timeout_s=60)).text.strip()
 
@@ -172,10 +178,7 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     for user in ("ada", "bea"):
         answer = await command.ok("instance", "chat", user, "RUN: hostname", "--reason", "test")
         assert answer.stdout.strip()
-    # The host's settings follow those of the environment, which connecting has changed; then nothing changes.
-    await command.ok(*up)
-    assert (await command.ok(*up, "--json")).json["changed"] == []
-
+    await _serves_users(platform, up)
     await _is_taken_back(platform, connected["epoch"])
     assert {
         instance["user"] for instance in (await command.ok("instance", "list", "--json")).json["instances"]
@@ -242,6 +245,19 @@ async def _is_repaired(platform: Platform, user: str) -> None:
     await until(is_repaired, what=f"the platform's monitor to start the machine of {user}", timeout_s=600, every_s=2)
     assert (await command.ok("instance", "verify", user)).exit_code == 0
     assert "hermesops@platform@ssh:" in (await command.ok("audit", "log", "--json")).stdout
+
+
+async def _serves_users(platform: Platform, up: tuple[str, ...]) -> None:
+    """The host's settings follow those of the environment, which connecting has changed, and users are served.
+
+    Once that is done, nothing changes.
+    """
+    command = platform.command
+    assert await command.killed_at("hermes_platform_api", *up) == KILLED
+    links = (await command.ok(*up, "--json")).json["links"]
+    assert sorted(links) == ["agents", "api", "chat_page"]
+    await serves_users(command, links, platform.on_machine)
+    assert (await command.ok(*up, "--json")).json["changed"] == []
 
 
 async def _is_taken_back(platform: Platform, epoch: int) -> None:

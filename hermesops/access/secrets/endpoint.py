@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hermesops.base.files.private_file import read_secret
 from hermesops.errors import Hint, UnavailableError, UsageError
+from hermesops.model.billing.metering import Meter
 from hermesops.model.plan import Plan
 
 
@@ -28,6 +29,7 @@ class Endpoint:
         issuer_url: The local world's issuer of users' tokens; empty where there is none.
         stripe_url: The local world's stand-in of Stripe; empty where there is none.
         stripe_prices: Plans by the stand-in's prices.
+        stripe_meters: Names of the stand-in's events, by what they count; ``stripe_metered_prices`` are their prices.
         composio_url: The local world's Composio; empty where there is none.
         composio_key: Of its project.
     """
@@ -43,6 +45,8 @@ class Endpoint:
     issuer_url: str = ""
     stripe_url: str = ""
     stripe_prices: Mapping[str, Plan] = field(default_factory=dict)
+    stripe_meters: Mapping[Meter, str] = field(default_factory=dict)
+    stripe_metered_prices: frozenset[str] = frozenset()
     composio_url: str = ""
     composio_key: str = field(default="", repr=False)
 
@@ -80,6 +84,8 @@ def local_endpoint(world_file: Path) -> Endpoint:
             issuer_url=str(world.get("issuer_url", "")),
             stripe_url=str(world.get("stripe_url", "")),
             stripe_prices={price: Plan(plan) for price, plan in world.get("stripe_prices", {}).items()},
+            stripe_meters={Meter(meter): name for meter, name in world.get("stripe_meters", {}).items()},
+            stripe_metered_prices=frozenset(map(str, world.get("stripe_metered_prices", ()))),
             composio_url=str(world.get("composio_url", "")),
             composio_key=_composio_key(world),
         )

@@ -89,6 +89,19 @@ class Signed:
     authorities: str
 
 
+async def fresh_pem(sign: Callable[[str], Awaitable[Signed]]) -> CallerPem:
+    """Make a key for a caller, and have its certificate signed.
+
+    Args:
+        sign: Signs the certificate for a request in PEM; its errors are raised.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
+    signed = await sign(request.public_bytes(Encoding.PEM).decode())
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    return CallerPem(private, signed.certificate, signed.authorities)
+
+
 @dataclass
 class _Held:
     context: ssl.SSLContext
@@ -142,11 +155,7 @@ class CallerCredential:
         held.renew_at = max(held.renew_at, self._clock() + _AGAIN_S)
 
     async def _make(self) -> _Held:
-        key = ec.generate_private_key(ec.SECP256R1())
-        request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
-        signed = await self._sign(request.public_bytes(Encoding.PEM).decode())
-        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-        pem = CallerPem(private, signed.certificate, signed.authorities)
+        pem = await fresh_pem(self._sign)
         held = _held(pem)
         if self._keep:
             await asyncio.to_thread(self._keep, pem)

@@ -167,12 +167,15 @@ class Machines(Protocol):
             UnavailableError: The gateway does not answer through the proxy.
         """
 
-    async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> None:
+    async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> tuple[str, ...]:
         """Roll the machine back to ``target.release_before``. Safe to call twice.
 
         Args:
             lose: Also where rows written since the change do not fit the old release.
             even_revoked: Also to a release that was revoked.
+
+        Returns:
+            Names of settings that the user changed since and that are not in force any more.
 
         Raises:
             RefusedError: It would lose rows, or the release was revoked, and neither is allowed; nothing changed.

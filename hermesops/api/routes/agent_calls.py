@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, HTTPException, Path, Request
 from fastapi.responses import Response, StreamingResponse
 
-from hermesops.api.parts import Parts
+from hermesops.api.parts import PartsOfConnections
 from hermesops.users.connections.mcp_proxy import McpAnswer
 
 router = APIRouter()
@@ -17,7 +17,7 @@ _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
 @router.post("/mcp/{agent}")
-async def call(agent: Agent, request: Request, parts: Parts) -> Response:
+async def call(agent: Agent, request: Request, parts: PartsOfConnections) -> Response:
     """Pass a message of the Model Context Protocol on."""
     if parts.agent_calls is None:
         raise HTTPException(HTTPStatus.NOT_FOUND)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Path, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel
 
-from hermesops.api.parts import CurrentUser, Parts
+from hermesops.api.parts import ConnectionParts, CurrentUser, PartsOfConnections
 from hermesops.api.sign_in.page_sessions import COOKIE
 from hermesops.api.sign_in.tokens import InvalidTokenError
 from hermesops.model.connections.connection import ConnectionState
@@ -60,26 +60,26 @@ class LinkAnswer(BaseModel):
 
 
 @router.get("/connections")
-async def list_connections(user: CurrentUser, parts: Parts) -> list[ConnectionAnswer]:
+async def list_connections(user: CurrentUser, parts: PartsOfConnections) -> list[ConnectionAnswer]:
     """List the services, with the user's connections."""
     return [_answer(each) for each in await _service(parts).list(user)]
 
 
 @router.post("/connections/{service}")
-async def connect_service(service: Slug, request: Request, user: CurrentUser, parts: Parts) -> LinkAnswer:
+async def connect_service(service: Slug, request: Request, user: CurrentUser, parts: PartsOfConnections) -> LinkAnswer:
     """Ask for a link by which the user connects a service. It works in the browser session that asked for it alone."""
     session = "" if request.headers.get("authorization") else request.cookies.get(COOKIE, "")
     return LinkAnswer(auth_url=await _service(parts).begin(user, service, session))
 
 
 @router.delete("/connections/{service}", status_code=204)
-async def disconnect_service(service: Slug, user: CurrentUser, parts: Parts) -> None:
+async def disconnect_service(service: Slug, user: CurrentUser, parts: PartsOfConnections) -> None:
     """Disconnect a service. The agent has no access from now on; the service's tokens are revoked."""
     await _service(parts).disconnect(user, service)
 
 
 @pages.get(f"{CALLBACK}/{{state}}")
-async def come_back(state: State, request: Request, parts: Parts) -> Response:
+async def come_back(state: State, request: Request, parts: PartsOfConnections) -> Response:
     """Take a browser that comes back from a service, and show the connections. Its address alone proves nothing."""
     cookie = request.cookies.get(COOKIE, "")
     try:
@@ -91,7 +91,7 @@ async def come_back(state: State, request: Request, parts: Parts) -> Response:
     return RedirectResponse(_SECTION, HTTPStatus.SEE_OTHER)
 
 
-def _service(parts: Parts) -> Connections:
+def _service(parts: ConnectionParts) -> Connections:
     if parts.connections is None:
         raise HTTPException(HTTPStatus.NOT_IMPLEMENTED)
     return parts.connections

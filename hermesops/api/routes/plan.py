@@ -83,11 +83,26 @@ class InvoiceAnswer(BaseModel):
 
 
 class ChargeAnswer(BaseModel):
-    """The next charge; ``amount`` is ``None`` where it is not known yet."""
+    """The next charge as it would be now; ``amount`` is ``None`` where it is not known yet."""
 
     at: datetime
     amount: int | None
     currency: str | None
+    lines: list[LineAnswer]
+
+
+class MeteredAnswer(BaseModel):
+    """Usage of the period by one meter.
+
+    Attributes:
+        meter: ``instance_days``: days on which the agent ran; ``model_micros``: millionths of a US dollar for models.
+        reported: The part of ``quantity`` that is on the next invoice already.
+    """
+
+    meter: Literal["instance_days", "model_micros"]
+    quantity: int
+    reported: int
+    last: datetime
 
 
 class PlanAnswer(BaseModel):
@@ -97,6 +112,7 @@ class PlanAnswer(BaseModel):
         status: Of the subscription, in Stripe's words; ``none`` without one.
         plan: The plan that is paid for; ``None`` for none.
         ends_at: When a cancelled subscription ends; ``None`` for one that goes on.
+        metered: Usage by meter since ``metered_since``; ``None`` there for the last 31 days.
         read_at: When this was read at Stripe; ``None`` for never.
         subscribing: The last request to subscribe, while it is open or was refused; else ``None``.
     """
@@ -106,6 +122,8 @@ class PlanAnswer(BaseModel):
     ends_at: datetime | None
     next_charge: ChargeAnswer | None
     invoices: list[InvoiceAnswer]
+    metered: list[MeteredAnswer]
+    metered_since: datetime | None
     read_at: datetime | None
     subscribing: RequestAnswer | None
 
@@ -125,12 +143,19 @@ async def get_plan(user: CurrentUser, parts: Parts) -> PlanAnswer:
     kept = await asyncio.to_thread(parts.plans.get, user)
     statement = kept.statement if kept else Statement()
     charge = statement.next_charge
+    metered = await asyncio.to_thread(parts.metered.get, user, statement.period_begins_at)
     return PlanAnswer.model_validate(
         {
             "status": statement.status or "none",
             "plan": statement.plan or None,
             "ends_at": statement.ends_at,
-            "next_charge": charge and {"at": charge.at, "amount": charge.amount, "currency": charge.currency or None},
+            "next_charge": charge
+            and {
+                "at": charge.at,
+                "amount": charge.amount,
+                "currency": charge.currency or None,
+                "lines": [vars(line) for line in charge.lines],
+            },
             "invoices": [
                 {
                     "number": invoice.number,
@@ -144,6 +169,11 @@ async def get_plan(user: CurrentUser, parts: Parts) -> PlanAnswer:
                 }
                 for invoice in statement.invoices
             ],
+            "metered": [
+                {"meter": each.meter, "quantity": each.quantity, "reported": each.reported, "last": each.last_at}
+                for each in metered
+            ],
+            "metered_since": statement.period_begins_at,
             "read_at": kept.read_at if kept else None,
             "subscribing": await _subscribing(parts.requests, user),
         }

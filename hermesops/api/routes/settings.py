@@ -10,7 +10,7 @@ from hermesops.api.parts import CurrentUser, Parts
 from hermesops.api.routes.shapes import Strict, Text
 from hermesops.errors import UsageError
 from hermesops.model.billing.user_request import RequestKind
-from hermesops.users.agent_settings.service import AgentSettings, SettingsNotHereError, UserSettings
+from hermesops.users.agent_settings.service import UserSettings
 from hermesops.users.user_requests.refusals import raise_refused
 
 router = APIRouter(tags=["settings"])
@@ -25,12 +25,14 @@ class SettingsAnswer(BaseModel):
     Attributes:
         model: Name of a route; empty for the default.
         models: Names that ``model`` can have.
+        stale: Whether newer settings were saved, which are not shown yet: look again in some seconds.
     """
 
     model: str
     personality: str
     disabled_tools: list[str]
     models: list[str]
+    stale: bool
 
 
 class SettingsRequest(Strict):
@@ -51,7 +53,7 @@ class SettingsChangeAnswer(BaseModel):
 @router.get("/settings")
 async def get_settings(user: CurrentUser, parts: Parts, response: Response) -> SettingsAnswer:
     """Show the agent's settings; ``ETag`` names them for a change."""
-    settings = await _service(parts).get(user)
+    settings = await parts.settings.get(user)
     response.headers["etag"] = f'"{settings.tag}"'
     return _answer(settings)
 
@@ -71,16 +73,11 @@ async def change_settings(
     return SettingsChangeAnswer(request=view.request.id, operation=view.request.operation_id)
 
 
-def _service(parts: Parts) -> AgentSettings:
-    if parts.settings is None:
-        raise SettingsNotHereError
-    return parts.settings
-
-
 def _answer(settings: UserSettings) -> SettingsAnswer:
     return SettingsAnswer(
         model=settings.model,
         personality=settings.personality,
         disabled_tools=list(settings.disabled_tools),
         models=list(settings.models),
+        stale=settings.is_stale,
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from hermesops.agents.relay.serve import RelayService
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
-    from hermesops.app.users_container import UsersContainer
+    from hermesops.app.users_container import RowsContainer
     from hermesops.platform.parts.tls import HostCertificates
 
 
@@ -37,7 +37,7 @@ def endpoint(container: "Container") -> "Endpoint":
     return endpoint_of(container.env)
 
 
-def secrets(container: "Container | UsersContainer") -> "Secrets":
+def secrets(container: "Container | RowsContainer") -> "Secrets":
     """Keys and passwords that hermesops itself needs."""
     from hermesops.access.secrets.environment import secrets_of
 

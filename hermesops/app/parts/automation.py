@@ -71,7 +71,9 @@ def jobs(connected: "Connected") -> "Jobs":
         model_tokens=connected.model_tokens,
         billing=connected.billing,
         user_requests=connected.request_carrier,
+        settings_copying=container.settings_copying,
         plan_statements=container.plan_statements,
+        metering=container.metering,
         sweep=connected.sweep,
         connections=cache(connected.make_connection_work),
     )

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from hermesops.access.secrets.keyring.key_ring import KeyRing
     from hermesops.agents.relay.client import RelayClient
     from hermesops.app.container import Container
-    from hermesops.app.users_container import UsersContainer
+    from hermesops.app.users_container import RowsContainer, UsersContainer
     from hermesops.store.registry.database import Database
     from hermesops.store.user_rows.accounts import UserAccounts
     from hermesops.store.user_rows.sessions import WebSessions
@@ -22,24 +22,24 @@ _APPROVAL = timedelta(seconds=55)
 """For how long an agent waits for an approval: ``approvals.timeout`` of hermes-agent 0.19.0 is 60 s, less the way."""
 
 
-def user_rows(container: "Container | UsersContainer") -> "Database":
+def user_rows(container: "Container | RowsContainer") -> "Database":
     """The database of the users' half."""
     return container.registry_place.user_rows()
 
 
-def messages(container: "Container | UsersContainer") -> "KeyRing":
+def messages(container: "Container | RowsContainer") -> "KeyRing":
     """The key ring that seals what users say."""
     return container.registry_place.messages()
 
 
-def accounts(container: "Container | UsersContainer") -> "UserAccounts":
+def accounts(container: "Container | RowsContainer") -> "UserAccounts":
     """Users' agents, as the users' API sees them."""
     from hermesops.store.user_rows.accounts import UserAccounts
 
     return UserAccounts(container.user_rows)
 
 
-def web_sessions(container: "Container | UsersContainer") -> "WebSessions":
+def web_sessions(container: "Container | RowsContainer") -> "WebSessions":
     """Sessions of pages."""
     from hermesops.store.user_rows.sessions import WebSessions
 
@@ -86,7 +86,7 @@ def _events(container: "Container | UsersContainer") -> "EventLog":
     return SharedEventLog(redis_client(web), container.messages)
 
 
-def require_tables(container: "UsersContainer") -> None:
+def require_tables(container: "RowsContainer") -> None:
     """Check that the tables are those of this code.
 
     Raises:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
+    from hermesops.app.users_container import ConnectionsContainer
     from hermesops.model.operation import Operation
     from hermesops.users.connections.agent_access import Patch
     from hermesops.users.connections.agent_calls import AgentCalls
@@ -15,14 +16,21 @@ if TYPE_CHECKING:
 
 
 def connection_project(container: "Container") -> "Project | None":
-    """The project at Composio; ``None`` where there is none."""
+    """The project at Composio, or of its stand-in in the local world; ``None`` where there is none."""
     from hermesops.users.connections.project import project_of
 
     endpoint = (lambda: container.endpoint) if container.env.is_local else None
     return project_of(container.env.settings.connections, container.secrets, endpoint)
 
 
-def connections(container: "Container", callback_url: str) -> "Connections | None":
+def project_of_key(container: "ConnectionsContainer") -> "Project | None":
+    """The project at Composio whose key is among the secrets; ``None`` without one."""
+    from hermesops.users.connections.project import project_of
+
+    return project_of(container.env.settings.connections, container.secrets, None)
+
+
+def connections(container: "Container | ConnectionsContainer", callback_url: str) -> "Connections | None":
     """Users' connections to services; ``None`` without a project at Composio.
 
     Args:
@@ -31,21 +39,21 @@ def connections(container: "Container", callback_url: str) -> "Connections | Non
     from hermesops.store.user_rows.connections import UserConnections
     from hermesops.users.connections.service import Connections
 
-    project = connection_project(container)
+    project = container.connection_project()
     if project is None:
         return None
     rows, upkeep = UserConnections(container.user_rows), _connection_upkeep(container, project)
     return Connections(container.accounts, rows, upkeep, project.composio, project.services, callback_url)
 
 
-def agent_calls(container: "Container") -> "AgentCalls | None":
+def agent_calls(container: "Container | ConnectionsContainer") -> "AgentCalls | None":
     """Agents' calls to their users' services; ``None`` without a project at Composio."""
     from hermesops.store.user_rows.connections import UserConnections
     from hermesops.store.user_rows.mcp_access import McpAccesses
     from hermesops.users.connections.agent_calls import AgentCalls
     from hermesops.users.connections.mcp_proxy import McpProxy
 
-    project = connection_project(container)
+    project = container.connection_project()
     if project is None:
         return None
     rows, accesses = UserConnections(container.user_rows), McpAccesses(container.user_rows)
@@ -81,7 +89,7 @@ def connection_work(connected: "Connected") -> "ConnectionWork | None":
     )
 
 
-def _connection_upkeep(container: "Container", project: "Project") -> "ConnectionUpkeep":
+def _connection_upkeep(container: "Container | ConnectionsContainer", project: "Project") -> "ConnectionUpkeep":
     from hermesops.store.user_rows.connections import UserConnections
     from hermesops.store.user_rows.mcp_access import McpAccesses
     from hermesops.users.connections.upkeep import ConnectionUpkeep

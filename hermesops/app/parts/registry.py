@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from hermesops.access.registry_place import RegistryPlace
     from hermesops.agents.backup.registry_copies import RegistryCopies
     from hermesops.app.container import Container
-    from hermesops.app.users_container import UsersContainer
+    from hermesops.app.users_container import RowsContainer
     from hermesops.model.check import Contradiction
     from hermesops.store.registry import Registry
     from hermesops.store.registry.audit.reader import AuditLogReader
@@ -19,7 +19,7 @@ def registry(container: "Container") -> "Registry":
     return container.registry_place.open()
 
 
-def registry_place(container: "Container | UsersContainer") -> "RegistryPlace":
+def registry_place(container: "Container | RowsContainer") -> "RegistryPlace":
     """Place of the registry, its copies and the audit's anchor."""
     from hermesops.access.registry_place import RegistryPlace
 

@@ -1,6 +1,6 @@
 """Billing and the use of models."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,9 +9,13 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.app.users_container import UsersContainer
     from hermesops.model.operation import Operation
+    from hermesops.store.user_rows.api_figures import ApiFigures
+    from hermesops.store.user_rows.metering import MeteredSums
     from hermesops.store.user_rows.plans import UserPlans
     from hermesops.store.user_rows.requests import UserRequests
-    from hermesops.users.agent_settings.service import Patch
+    from hermesops.users.agent_settings.copies import SettingsCopying
+    from hermesops.users.agent_settings.service import CopiedSettings, Patch
+    from hermesops.users.api_status.service import ApiStatus
     from hermesops.users.billing.current import StripeSubscriptions
     from hermesops.users.billing.decide import Policy
     from hermesops.users.billing.directory import BillingEvents
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from hermesops.users.billing.service import Billing
     from hermesops.users.billing.settlement import PaidAgents
     from hermesops.users.billing.stripe_api import StripeApi
+    from hermesops.users.metering.service import Metering, MeteringPolicy
+    from hermesops.users.metering.stripe_meters import StripeMeters
     from hermesops.users.subscriptions.plans import PlanStatements
     from hermesops.users.subscriptions.statement import StripeStatements
     from hermesops.users.subscriptions.sweep import SeenSubscriptions, SubscriptionSweep
@@ -170,6 +176,74 @@ def plan_statements(container: "Container") -> "PlanStatements":
     return PlanStatements(container.registry, lambda: container.user_plans, container.billing_policy, at)
 
 
+def copied_settings(container: "Container | UsersContainer") -> "CopiedSettings":
+    """Settings of users' agents as workers copied them."""
+    from hermesops.store.user_rows.settings_copies import SettingsCopies
+    from hermesops.users.agent_settings.service import CopiedSettings
+
+    return CopiedSettings(SettingsCopies(container.user_rows, container.messages))
+
+
+def settings_copying(container: "Container") -> "SettingsCopying":
+    """Copies settings for the users' API."""
+    from hermesops.store.user_rows.settings_copies import SettingsCopies
+    from hermesops.users.agent_settings.copies import SettingsCopying
+
+    return SettingsCopying(container.registry, lambda: SettingsCopies(container.user_rows, container.messages))
+
+
+def api_status(container: "Container") -> "ApiStatus":
+    """State of the users' API as operators see it."""
+    from hermesops.users.api_status.service import ApiStatus
+
+    return ApiStatus(container.registry)
+
+
+def api_figures(container: "Container | UsersContainer") -> "ApiFigures":
+    """Figures that processes of the API write."""
+    from hermesops.store.user_rows.api_figures import ApiFigures
+
+    return ApiFigures(container.user_rows)
+
+
+def metering_policy(container: "Container") -> "MeteringPolicy":
+    """The settings of metering; the stand-in's meters in a local world that sets none."""
+    from hermesops.users.metering.service import MeteringPolicy
+
+    settings = container.env.settings.billing
+    if not settings.meters and container.env.is_local:
+        return MeteringPolicy(container.endpoint.stripe_meters, date.min)
+    since = date.fromisoformat(settings.metered_since) if settings.metered_since else None
+    return MeteringPolicy(settings.meters, since)
+
+
+def metering(container: "Container") -> "Metering":
+    """Meters the use of users' agents."""
+    from hermesops.users.metering.service import Metering
+    from hermesops.users.metering.stripe_meters import StripeMeters
+    from hermesops.users.subscriptions.checkout import StripePages
+
+    policy = container.metering_policy
+
+    def at() -> "StripeMeters | None":
+        api = stripe(container)
+        return StripeMeters(api, policy.event_names) if api else None
+
+    async def customer_of(subscription_id: str) -> str:
+        api = stripe(container)
+        user_key = container.env.settings.billing.user_key
+        return await StripePages(api, user_key).customer_of(subscription_id) if api else ""
+
+    return Metering(container.registry, policy, at, customer_of)
+
+
+def metered_sums(container: "Container | UsersContainer") -> "MeteredSums":
+    """The ledger's sums, as users see theirs."""
+    from hermesops.store.user_rows.metering import MeteredSums
+
+    return MeteredSums(container.user_rows)
+
+
 def request_carrier(connected: "Connected") -> "RequestCarrier":
     """Carries out what users ask for."""
     from hermesops.model.ids import UserId
@@ -183,7 +257,11 @@ def request_carrier(connected: "Connected") -> "RequestCarrier":
 
     def pages() -> "AtStripe | None":
         api, subscriptions = stripe(container), at_stripe(container)
-        return AtStripe(StripePages(api, settings.billing.user_key), subscriptions) if api and subscriptions else None
+        if not (api and subscriptions):
+            return None
+        local = container.endpoint.stripe_metered_prices if container.env.is_local else frozenset[str]()
+        metered = tuple(sorted(settings.billing.metered_prices or local))
+        return AtStripe(StripePages(api, settings.billing.user_key, metered), subscriptions)
 
     async def configure(user: str, patch: "Patch", reason: str) -> "Operation":
         operation = await connected.instance_requests.configure(UserId(user), patch, reason=reason)

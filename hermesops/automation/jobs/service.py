@@ -27,8 +27,10 @@ from hermesops.store.operations.outcomes import (
 )
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry
+from hermesops.users.agent_settings.copies import SettingsCopying
 from hermesops.users.billing.service import Billing
 from hermesops.users.connections.work import ConnectionWork
+from hermesops.users.metering.service import Metering
 from hermesops.users.subscriptions.plans import PlanStatements
 from hermesops.users.subscriptions.sweep import SubscriptionSweep, SweepReport
 from hermesops.users.user_requests.carrier import RequestCarrier
@@ -89,8 +91,10 @@ class Jobs:
     model_tokens: ModelTokens
     billing: Billing
     user_requests: RequestCarrier
+    settings_copying: SettingsCopying
     plan_statements: PlanStatements
     sweep: SubscriptionSweep
+    metering: Metering
     connections: Callable[[], ConnectionWork | None]
 
     @classmethod
@@ -127,7 +131,14 @@ class Jobs:
     @property
     def _users(self) -> UserJobs:
         return UserJobs(
-            self.registry, self.billing, self.user_requests, self.plan_statements, self.sweep, self.connections
+            self.registry,
+            self.billing,
+            self.user_requests,
+            self.settings_copying,
+            self.plan_statements,
+            self.sweep,
+            self.metering,
+            self.connections,
         )
 
     def named(self, name: str) -> Job:

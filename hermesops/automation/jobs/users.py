@@ -6,17 +6,25 @@ from datetime import timedelta
 
 from hermesops.automation.jobs.reports import reported
 from hermesops.automation.jobs.runner import Job, Report
+from hermesops.base.narration import counted
+from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry
+from hermesops.users.agent_settings.copies import SettingsCopying
 from hermesops.users.billing.service import Billing
 from hermesops.users.connections.work import ConnectionWork
+from hermesops.users.metering.service import Metering
 from hermesops.users.subscriptions.plans import PlanStatements
 from hermesops.users.subscriptions.sweep import SubscriptionSweep
 from hermesops.users.user_requests.carrier import RequestCarrier
 
 BILLING = "billing"
 SWEEP = "billing-sweep"
+METERS = "metering-check"
 
-_TEN_SECONDS, _DAY = timedelta(seconds=10), timedelta(days=1)
+_SECOND, _TEN_SECONDS = timedelta(seconds=1), timedelta(seconds=10)
+_TEN_MINUTES, _DAY = timedelta(minutes=10), timedelta(days=1)
+_SHOWN = 20
+"""Differences that a report names."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +38,10 @@ class UserJobs:
     registry: Registry
     billing: Billing
     user_requests: RequestCarrier
+    settings_copying: SettingsCopying
     plan_statements: PlanStatements
     sweep: SubscriptionSweep
+    metering: Metering
     connections: Callable[[], ConnectionWork | None]
 
     def all(self) -> tuple[Job, ...]:
@@ -47,9 +57,16 @@ class UserJobs:
             Job(
                 "user-requests",
                 "carry out what users ask for: subscribe, change settings, end a plan",
-                timedelta(seconds=1),
+                _SECOND,
                 self._due_requests,
                 self._carry_requests,
+            ),
+            Job(
+                "settings-copies",
+                "copy settings that were changed for the users' API, which has no key to them",
+                _SECOND,
+                self._uncopied_settings,
+                self._copy_settings,
             ),
             Job(
                 "statements",
@@ -61,9 +78,23 @@ class UserJobs:
             Job(
                 SWEEP,
                 "compare all subscriptions at Stripe with what events said, and repair what none told",
-                timedelta(minutes=10),
+                _TEN_MINUTES,
                 self._unswept,
                 self._sweep,
+            ),
+            Job(
+                "metering",
+                "report the use of agents to Stripe's meters",
+                timedelta(minutes=5),
+                self._unmetered,
+                lambda: reported(self.metering.run(), "use of {} reported", "user"),
+            ),
+            Job(
+                METERS,
+                "compare the ledger of usage with Stripe's sums",
+                _TEN_MINUTES,
+                self._uncompared,
+                self._compare,
             ),
             Job(
                 "connections",
@@ -90,14 +121,34 @@ class UserJobs:
     def _due_statements(self) -> list[str]:
         return self.plan_statements.due()
 
+    def _uncopied_settings(self) -> list[str]:
+        return self.settings_copying.due()
+
+    async def _copy_settings(self) -> Report:
+        count = await in_db_thread(self.settings_copying.run)
+        return Report(f"settings of {counted(count, 'agent')} copied")
+
     def _unswept(self) -> list[str]:
-        last = self.registry.jobs.get(SWEEP)
+        return ["subscriptions at Stripe"] if not self._was_done_today(SWEEP) and self.sweep.is_possible else []
+
+    def _was_done_today(self, name: str) -> bool:
+        last = self.registry.jobs.get(name)
         ended_at = last.ended_at if last and not last.problem else None
-        is_fresh = ended_at is not None and self.registry.now() - ended_at < _DAY
-        return ["subscriptions at Stripe"] if not is_fresh and self.sweep.is_possible else []
+        return ended_at is not None and self.registry.now() - ended_at < _DAY
 
     async def _sweep(self) -> Report:
         return Report((await self.sweep.run()).summary)
+
+    def _unmetered(self) -> list[str]:
+        return self.metering.due()
+
+    def _uncompared(self) -> list[str]:
+        is_due = self.metering.is_on and not self._was_done_today(METERS) and self.metering.at_stripe() is not None
+        return ["sums of meters at Stripe"] if is_due else []
+
+    async def _compare(self) -> Report:
+        comparison = await self.metering.compare()
+        return Report(comparison.summary, "; ".join(comparison.differences[:_SHOWN]))
 
     def _unconnected(self) -> list[str]:
         work = self.connections()

@@ -5,6 +5,7 @@ from ipaddress import ip_address
 from urllib.parse import parse_qsl, urlsplit
 
 _TRUE = frozenset({"1", "t", "true"})
+_WITH_TLS, _IN_CLEAR = frozenset({"https", "rediss"}), frozenset({"http", "redis"})
 _USER_INFO = re.compile(r"://[^/?#\s]*@")
 """Source: RFC 3986, section 3.2: user information ends with the last @ before the path."""
 
@@ -25,7 +26,7 @@ def has_user_info(text: str) -> bool:
 
 
 def exposure(url: str) -> str:
-    """Why a URL must not be asked with a secret; empty for ``https`` and for this computer's own services."""
+    """Why a URL must not be asked with a secret; empty for TLS and for this computer's own services."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
@@ -33,7 +34,7 @@ def exposure(url: str) -> str:
         return "it is no URL"
     if not host:
         return "it names no host"
-    if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)):
+    if parts.scheme in _WITH_TLS or (parts.scheme in _IN_CLEAR and is_loopback(host)):
         return ""
     return "it is not encrypted: traffic can be read and changed on the way"
 

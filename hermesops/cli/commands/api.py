@@ -1,4 +1,4 @@
-"""``hermesops api``: the users' API and chat page, as a service.
+"""``hermesops api``: the users' API and chat page, as a service, and its state.
 
 It reaches agents through the relay alone, and holds no key of the vendor's.
 """
@@ -35,6 +35,38 @@ def serve(
     container = context.compose(logs_all=True)
     server = inherited(descriptor) if descriptor >= 0 else listen(bind, "api", "serve")
     context.run(serve_until_signal(server, serve_api(container, server), "the users' API"))
+
+
+@app.command()
+def status() -> None:
+    """Show the state of the users' API: processes, slow users, webhooks, connections, turns that nobody carries.
+
+    Counts are of the last 5 minutes; expired connections of the last day. Nothing that a user said is shown.
+    """
+    from hermesops.cli.views import api as view
+    from hermesops.views import api as shapes
+
+    half = context.compose().api_status.read()
+    result("api-status", shapes.status(half), view.status_lines(half))
+
+
+@app.command()
+def connections(
+    bind: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where it listens, in clear.")] = "127.0.0.1:8651",
+    descriptor: Annotated[
+        int, typer.Option("--socket", help="Number of a listening socket in the place of --bind.", hidden=True)
+    ] = -1,
+) -> None:
+    """Serve users' connections and agents' calls to them until a signal stops it, outside the local world.
+
+    It alone of the processes that the internet reaches has the key of the project at Composio, and it reaches no agent.
+    """
+    require(Extra.PLATFORM, "api connections")
+    from hermesops.api.serve_connections import serve as serve_connections
+
+    env = context.compose(logs_all=True).env
+    server = inherited(descriptor) if descriptor >= 0 else listen(bind, "api", "connections")
+    context.run(serve_until_signal(server, serve_connections(env, server), "connections"))
 
 
 @app.command()

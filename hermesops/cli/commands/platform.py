@@ -263,7 +263,10 @@ def connect(
             f"{counted(done.files, 'file')}"
         ),
         *([done.audit] if done.audit else []),
-        advice(("platform", "show"), "shows its services"),
+        advice(
+            *(("stack", "up", "platform"), "tells its processes these settings, and serves users;"),
+            *(("platform", "show"), "shows its services"),
+        ),
     ]
     if not rows:
         lines[0] = "this environment uses its platform already; nothing was changed"

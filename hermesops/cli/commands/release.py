@@ -15,6 +15,10 @@ from hermesops.cli.views import release as release_view
 from hermesops.errors import Hint, RefusedError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from hermesops.app import Container
+    from hermesops.machines.release.builder.build import Built
     from hermesops.wire.documents.lock import Lock, Managed
 
 app = Noun(no_args_is_help=True)
@@ -46,7 +50,7 @@ def build(
         str,
         typer.Option(
             help="A Python that the release brings: SOURCE#sha256=…, several by commas; none: the machines' own. "
-            "Default with --source: setting release.interpreter.",
+            "Default with --source: setting release.interpreter. With --lock its hash is known.",
             show_default=False,
         ),
     ] = "",
@@ -71,8 +75,7 @@ def build(
         )
     container = context.compose()
     if lock is not None:
-        named = [wheel, Path(source) if source else None, Path(interpreter) if interpreter else None]
-        work = container.release_changes.rebuild(_lock_in(lock), [file for file in named if file], note=note)
+        work = _rebuild(container, _lock_in(lock), wheel, source, sha256, interpreter, note)
     else:
         from hermesops.machines.release.pinned import PinnedFile
         from hermesops.machines.release.service import usual_request
@@ -93,6 +96,19 @@ def build(
     shape = release_view.built(built.lock, is_new=built.made)
     size = f"{shape['files']} files, {sum(blob.size for blob in built.lock.all_blobs()) / 1e6:.0f} MB"
     result("release-build", {"release": shape}, [f"{built.lock.id} {'built' if built.made else 'is there'}: {size}"])
+
+
+def _rebuild(
+    container: "Container", lock: "Lock", wheel: Path | None, source: str, sha256: str, interpreter: str, note: str
+) -> "Coroutine[None, None, Built]":
+    """The work of building a release again from its lock."""
+    from hermesops.machines.release.pinned import PinnedFile
+
+    changes = container.release_changes
+    is_pinned = bool(source) and PinnedFile.is_named(source, sha256)
+    files = [*([wheel] if wheel else []), *([Path(source)] if source and not is_pinned else [])]
+    pins = [PinnedFile.parse(source, sha256) if is_pinned else None, changes.interpreter_of(lock, interpreter)]
+    return changes.rebuild(lock, files, [pin for pin in pins if pin], note=note)
 
 
 @app.command("list")

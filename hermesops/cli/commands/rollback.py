@@ -8,7 +8,7 @@ import typer
 from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.commands.rollout import follow
-from hermesops.cli.console import Why, Yes, agree, result, say
+from hermesops.cli.console import Why, Yes, agree, result, say, table
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import Wait
 from hermesops.cli.options.rollout import Detach
@@ -19,8 +19,12 @@ from hermesops.views.agents import rollouts as rollout_shapes
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from hermesops.agents.rollout.operators.rollbacks import RollbackPreview
     from hermesops.app import Container
     from hermesops.model.fleet.slot import RollbackResult
+    from hermesops.model.rollout.records import Rollout
+
+_COLUMNS = ("user", "settings_lost", "rows_lost", "problem", "release", "settings_migrated", "rows_migrated")
 
 
 def rollback(
@@ -49,6 +53,10 @@ def rollback(
     even_revoked: Annotated[
         bool, typer.Option("--even-revoked", help="Also to a release that was revoked or is below the floor.")
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print the settings and rows that each agent would lose; change nothing."),
+    ] = False,
     yes: Yes = False,
     reason: Why = "",
     detach: Detach = False,
@@ -56,7 +64,8 @@ def rollback(
 ) -> int:
     """Roll one instance, or all of a rollout, back to the release before. Data written since then is kept.
 
-    Settings that a user changed since stay in force where both releases have them; the result names the others.
+    Settings that a user changed since stay in force where both releases have them. --dry-run, the question before a
+    rollback of a rollout, and the result name the others.
 
     A user's machine rolls back by itself within seconds. With --to and no user, all that do not run that release are
     rolled back to it: at once, without stages, never more at a time than may be unavailable.
@@ -64,6 +73,8 @@ def rollback(
     if wait and (direct or not user):
         raise UsageError("--wait goes with one USER, and without --direct", hint=Hint(("rollback", "USER")))
     if direct or machine:
+        if dry_run:
+            raise UsageError("--dry-run goes without --direct", hint=Hint(("rollback", "USER", "--dry-run")))
         if rollout_id or not (user or machine):
             raise UsageError("--direct rolls back one machine only", hint=Hint(("rollback", "USER", "--direct")))
         text = machine or user
@@ -75,6 +86,8 @@ def rollback(
             "missing USER: name one user, or use --rollout ID or --to RELEASE", hint=Hint(("rollback", "USER"))
         )
     container = context.compose()
+    if dry_run:
+        return _preview(container, user, rollout_id, to)
     if user:
         instance = container.instances.find(user)
         roll_back = partial(
@@ -88,16 +101,38 @@ def rollback(
         return _print(instance.title, context.run(_when_free(roll_back, wait)))
     if rollout_id:
         row = container.rollouts.find(rollout_id)
-        changed = sum(target.progress.on_release for target in container.rollouts.targets(row.id))
-        agree(
-            f"This rolls back {counted(changed, 'agent')} in environment {container.env.name} from {row.release}.",
-            expect=row.id,
-            spared=f"rollout {row.id} is unchanged",
-            yes=yes,
-        )
+        _agree_to(container, row, yes=yes)
         container.rollout_commands.roll_back(row.id, lose=lose, even_revoked=even_revoked, why=reason)
         return follow.run(container, row.id, expected="rolled_back", detach=detach)
     return _everybody(container, to, why=reason or f"back to {to}", yes=yes, detach=detach)
+
+
+def _preview(container: "Container", user: str, rollout_id: str, to: str) -> int:
+    """Print the losses of a rollback, and change nothing."""
+    rollbacks = container.rollbacks
+    if user:
+        previews: tuple[RollbackPreview, ...] = (context.run(rollbacks.preview(container.instances.find(user), to=to)),)
+    elif rollout_id:
+        previews = context.run(rollbacks.preview_rollout(container.rollouts.find(rollout_id)))
+    else:
+        raise UsageError(
+            "--dry-run goes with USER or --rollout ID", hint=Hint(("rollout", "preview", to), "previews all agents")
+        )
+    rows = [rollout_shapes.rollback_preview(preview) for preview in previews]
+    table("rollback_preview", "agents", _COLUMNS, rows, "no agent would be rolled back")
+    return 0
+
+
+def _agree_to(container: "Container", row: "Rollout", *, yes: bool) -> None:
+    """Ask the operator, who sees the losses of each agent; with ``--yes`` no machine is asked for them."""
+    changed = sum(target.progress.on_release for target in container.rollouts.targets(row.id))
+    question = f"This rolls back {counted(changed, 'agent')} in environment {container.env.name} from {row.release}."
+    if not yes:
+        losses = status.rollback_losses(context.run(container.rollbacks.preview_rollout(row)))
+        for line in losses:
+            say(line)
+        question += " The newer state and configuration stay on each machine." if losses else ""
+    agree(question, expect=row.id, spared=f"rollout {row.id} is unchanged", yes=yes)
 
 
 async def _when_free(roll_back: "Callable[[], Awaitable[RollbackResult]]", wait: str) -> "RollbackResult":

@@ -18,7 +18,7 @@ app.add_typer(requests, name="request")
 
 @app.command()
 def show(user: Annotated[str, typer.Argument(help="User id or alias.")]) -> None:
-    """Show a user: agent, subscriptions as their events say them, and the last requests without their content."""
+    """Show a user: agent, subscriptions, metered usage of 31 days, and the last requests without their content."""
     overview = context.compose().user_directory.get(user)
     result("user-show", shapes.overview(overview), view.overview_lines(overview))
 

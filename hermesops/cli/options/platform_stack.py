@@ -1,7 +1,7 @@
 """Commands of ``stack`` for the platform's stack: ``platform`` stands in place of cells."""
 
 import json
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -91,6 +91,7 @@ def up(signed: "SavedPreview | None" = None) -> int:
         "changed": list(done.changed),
         "seconds": done.seconds,
         "outputs": dict(done.stack.outputs),
+        "links": dict(done.links),
     }
     lines = [f"{change['kind']} {change['name']}" for change in changes]
     tasks = counted(len(done.changed), "change")
@@ -105,8 +106,17 @@ def up(signed: "SavedPreview | None" = None) -> int:
         )
     show, connect = ("platform", "show"), ("platform", "connect")
     lines.append(advice(show, "shows its services;", connect, "points this environment at it"))
+    lines += _of_users(container.env.is_local, done.links)
     result("stack-platform-up", shown, lines)
     return 0
+
+
+def _of_users(is_local: bool, links: Mapping[str, str]) -> list[str]:
+    """Lines about the users' half: its addresses, or the next step to it."""
+    if links:
+        return field_lines({name.replace("_", " "): url for name, url in links.items()})
+    then = advice("users are served after", ("platform", "connect"), "and once more", ("stack", "up", PLATFORM))
+    return [then] if is_local else []
 
 
 def refresh(*, only_preview: bool, remaining: bool) -> int:

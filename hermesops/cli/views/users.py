@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING
 
 from hermesops.cli.console import table_lines
-from hermesops.views.users import request, subscription
+from hermesops.views.users import metered, request, subscription
 
 if TYPE_CHECKING:
     from hermesops.users.subscriptions.sweep import SweepReport
     from hermesops.users.user_requests.directory import UserOverview
 
 REQUEST_COLUMNS = ("created", "kind", "state", "detail", "code", "operation", "request")
+_METERED_COLUMNS = ("meter", "quantity", "reported", "last")
 _SUBSCRIPTION_COLUMNS = ("subscription", "status", "prices", "started", "failing_since")
 
 
@@ -24,6 +25,8 @@ def overview_lines(row: "UserOverview") -> list[str]:
         *lines,
         "",
         *table_lines(_SUBSCRIPTION_COLUMNS, subscriptions, "no subscriptions"),
+        "",
+        *table_lines(_METERED_COLUMNS, [metered(each) for each in row.metered], "no metered usage"),
         "",
         *table_lines(REQUEST_COLUMNS, requests, "no requests"),
     ]

@@ -38,6 +38,7 @@ class PlatformService(StrEnum):
     OBJECT_STORE = "object_store"
     OBJECT_STORE_IAM = "object_store_iam"
     IDENTITY = "identity"
+    USERS = "users"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ PLATFORM_SERVICES: Mapping[PlatformService, PlatformPort] = {
     PlatformService.OBJECT_STORE: PlatformPort(8445, 18087),
     PlatformService.IDENTITY: PlatformPort(8446, 18088),
     PlatformService.OBJECT_STORE_IAM: PlatformPort(8447, 18090, for_machines=False),
+    PlatformService.USERS: PlatformPort(8449, 18091),
 }
 
 SERVICE_PORTS = (

@@ -47,6 +47,7 @@ from hermesops.localcloud.vendors.composio.composio import LocalComposio
 from hermesops.localcloud.vendors.issuer import PREFIX as ISSUER
 from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
 from hermesops.localcloud.vendors.stripe.books import PRICES
+from hermesops.localcloud.vendors.stripe.meters import METERS
 from hermesops.localcloud.vendors.stripe.server import PREFIX as STRIPE
 from hermesops.localcloud.vendors.stripe.server import LocalStripe
 from hermesops.localcloud.webhooks import Webhooks
@@ -142,14 +143,16 @@ async def serve(  # noqa: PLR0913, PLR0915 - the one place where a server is put
         objects = ObjectStore(files, store, driver.gateway, OBJECT_STORE_PORT if model_port else 0, program)
         stack.push_async_callback(objects.close)
         objects.open()
-        facts = _facts(files, where, driver)
+        facts, pages = _facts(files, where, driver), ""
         if platform and model_port:
             forwarded = platform_forward.opened(driver, store, files.platform, port_of(api_socket))
-            facts |= _platform_facts(await stack.enter_async_context(forwarded))
+            addresses = await stack.enter_async_context(forwarded)
+            facts |= _platform_facts(addresses)
+            pages = f"https://{addresses.services[PlatformService.USERS]}"
         if platform:
             opened = platform_socket.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
             facts["platform_url"] = await stack.enter_async_context(opened)
-        issuer = LocalIssuer(f"{where.api_url}{ISSUER}", people)
+        issuer = LocalIssuer(f"{where.api_url}{ISSUER}", people, pages=pages)
         facts["issuer_url"] = issuer.url
         composio = LocalComposio(f"{where.api_url}{COMPOSIO}", key=key_of(files.composio_key, "ak_local_"))
         facts |= {"composio_url": composio.url, "composio_key_file": str(files.composio_key)}
@@ -271,7 +274,12 @@ async def _vendors(files: WorldFiles, where: Serving, facts: dict[str, object]) 
     endpoint = f"{users_url}/webhooks/stripe/hermes" if users_url else ""
     key_of(files.stripe_key, "sk_test_")
     stripe = LocalStripe(f"{where.api_url}{STRIPE}", key_of(files.stripe_secret, "whsec_"), endpoint, files.stripe)
-    facts |= {"stripe_url": stripe.url, "stripe_prices": {price: plan for price, (plan, _) in PRICES.items()}}
+    facts |= {
+        "stripe_url": stripe.url,
+        "stripe_prices": {price: plan for price, (plan, _) in PRICES.items()},
+        "stripe_meters": {meter.counts: meter.event_name for meter in METERS},
+        "stripe_metered_prices": sorted(meter.price for meter in METERS),
+    }
     try:
         yield [Mount(STRIPE, routes=stripe.routes())]
     finally:

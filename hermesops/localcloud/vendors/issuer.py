@@ -63,12 +63,19 @@ class LocalIssuer:
         url: Its own, as tokens name it.
         people: The world's users.
         clock: Seconds since 1970.
+        pages: Origin of the pages of the world's platform, beside those on loopback; empty where it has none.
     """
 
     def __init__(
-        self, url: str, people: Callable[[], Sequence[Person]], clock: Callable[[], float] = time.time
+        self,
+        url: str,
+        people: Callable[[], Sequence[Person]],
+        clock: Callable[[], float] = time.time,
+        *,
+        pages: str = "",
     ) -> None:
         self.url = url
+        self._pages = pages
         self._people = people
         self._clock = clock
         self._codes: dict[str, _Code] = {}
@@ -114,14 +121,14 @@ class LocalIssuer:
 
     async def _ask(self, request: Request) -> Response:
         query = dict(request.query_params)
-        if refusal := _refusal_of(query):
+        if refusal := _refusal_of(query, self._pages):
             return refusal
         people = await run_in_threadpool(self._people)
         return HTMLResponse(_page(people, query), headers=_headers(query["redirect_uri"]))
 
     async def _choose(self, request: Request) -> Response:
         form = _fields(await request.form(max_files=0, max_fields=20))
-        if refusal := _refusal_of(form):
+        if refusal := _refusal_of(form, self._pages):
             return refusal
         people = {user.id: user for user in await run_in_threadpool(self._people)}
         user = people.get(form.get("user", "")) or _newcomer(form.get("name", ""))
@@ -166,8 +173,8 @@ def _newcomer(name: str) -> Person | None:
     return Person(user_id_from_alias(name), name) if is_alias(name) else None
 
 
-def _refusal_of(query: Mapping[str, str]) -> Response | None:
-    """Why a sign-in cannot begin; ``None`` when it can. Browsers are sent back to loopback alone."""
+def _refusal_of(query: Mapping[str, str], pages: str) -> Response | None:
+    """Why a sign-in cannot begin; ``None`` when it can. Browsers are sent back to loopback and the platform alone."""
     if any(len(value) > _LONGEST for value in query.values()):
         return _bad("a parameter is too long")
     if query.get("client_id") != CLIENT or query.get("response_type") != "code":
@@ -175,7 +182,9 @@ def _refusal_of(query: Mapping[str, str]) -> Response | None:
     if query.get("code_challenge_method") != "S256" or not query.get("code_challenge") or not query.get("state"):
         return _bad("the sign-in lacks its challenge, or its state")
     redirect = urlsplit(query.get("redirect_uri", ""))
-    if redirect.scheme != "http" or redirect.hostname not in _HOSTS or redirect.query or redirect.fragment:
+    is_here = redirect.scheme == "http" and redirect.hostname in _HOSTS
+    is_of_platform = bool(pages) and f"{redirect.scheme}://{redirect.netloc}" == pages
+    if not (is_here or is_of_platform) or redirect.query or redirect.fragment:
         return _bad("only pages of this computer may sign in here")
     return None
 

@@ -83,7 +83,7 @@ FACTS: tuple[Fact, ...] = (
         "tests/unit/programs/node/release/test_activate.py",
     ),
     Fact(
-        "config: servers of tools (mcp_servers) by url, headers, timeout, connect_timeout",
+        "config: servers of tools (mcp_servers) by url, headers, timeout, connect_timeout, ssl_verify",
         {"0.18": "yes"},
         "RUN 0.19.0: tools are named mcp__NAME__TOOL",
         ("hermesops/users/connections/agent_access.py",),

@@ -1,6 +1,7 @@
 """Files that an operator names by SHA-256 and by their places: paths or addresses, in the order of their use."""
 
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,11 @@ class PinnedFile:
                 raise UsageError(f"{_shown(source)} is not an https address")
         return cls(sources, digest)
 
+    @staticmethod
+    def is_named(text: str, sha256: str) -> bool:
+        """Whether a text names a file by its hash, or is an address."""
+        return bool(sha256) or _MARK in text or _is_address(text)
+
     @classmethod
     def chosen(cls, named: str, setting: str) -> "PinnedFile | None":
         """The file that an operator named, else the one of a setting; ``None`` for neither, and for ``none``.
@@ -68,6 +74,22 @@ class PinnedFile:
         """
         text = named or setting
         return cls.parse(text) if text not in {"", "none"} else None
+
+    @classmethod
+    def of_content(cls, text: str, sha256: str, title: str) -> "PinnedFile":
+        """A file whose content is known already, wherever an operator says that it is.
+
+        Args:
+            text: As for ``parse``; a hash in it is compared.
+            title: What it is, for messages.
+
+        Raises:
+            UsageError: The hash in it is another one, or an address is not https or has a password.
+        """
+        pin = cls.parse(text) if _MARK in text else cls.parse(text, sha256)
+        if pin.sha256 != sha256:
+            raise UsageError(f"{title} has SHA-256 {sha256}, and {pin.name} is named with {pin.sha256}")
+        return pin
 
     @property
     def name(self) -> str:
@@ -122,6 +144,11 @@ def _local(path: Path, at_most: int) -> bytes:
         with path.open("rb") as file:
             content = file.read(at_most + 1)
     except OSError as error:
+        program = shutil.which(path.name) if path.name == str(path) else None
+        if program:
+            raise RefusedError(
+                f"{path} is a program of this computer, {program}, and no file here", hint="name an archive by its path"
+            ) from error
         raise RefusedError(f"{path} cannot be read: {error.strerror}", hint=f"ls -l {path}") from error
     if len(content) > at_most:
         raise RefusedError(f"{path} has more than {at_most // _MIB} MiB")

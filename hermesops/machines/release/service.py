@@ -20,6 +20,7 @@ from hermesops.machines.release.builder.build import Builder, BuildRequest, Buil
 from hermesops.machines.release.builder.parts import Parts, Unit
 from hermesops.machines.release.builder.rebuild import Rebuilder
 from hermesops.machines.release.builder.sqlite import SqliteBuilder
+from hermesops.machines.release.pinned import PinnedFile
 from hermesops.machines.release.signing import ReleaseKey
 from hermesops.model.rollout.release import ReleaseId, release_subject
 from hermesops.model.unknown_name import unknown_name
@@ -59,9 +60,22 @@ class ReleaseChanges:
         built = await self._built(build, f"{OF_IMAGE}{pins.image}")
         return ReleaseId(built.lock.id)
 
-    async def rebuild(self, lock: Lock, files: Sequence[Path], *, note: str) -> Built:
+    async def rebuild(self, lock: Lock, files: Sequence[Path], pinned: Sequence[PinnedFile], *, note: str) -> Built:
         """Build exactly this release again; see ``release.builder.rebuild.Rebuilder``."""
-        return await self._built(partial(Rebuilder(self.builder(), files).build, lock), note)
+        return await self._built(partial(Rebuilder(self.builder(), files, pinned).build, lock), note)
+
+    @staticmethod
+    def interpreter_of(lock: Lock, text: str) -> PinnedFile | None:
+        """The Python of a release, wherever its archive is said to be; ``None`` for no text and for ``none``.
+
+        Raises:
+            UsageError: The release brings no Python, or another hash is named.
+        """
+        if text in {"", "none"}:
+            return None
+        if lock.interpreter is None:
+            raise UsageError(f"release {lock.id} brings no Python", hint=Hint(Parameter("interpreter", "none")))
+        return PinnedFile.of_content(text, lock.interpreter.archive.sha256, f"the Python of release {lock.id}")
 
     def require_known(self, release: str) -> None:
         """Refuse a release that was never known here: a mistyped name would be revoked in place of the release.

@@ -13,7 +13,12 @@ from hermesops.model.fleet.instance import InstanceSettings
 
 MASK = "***"
 
-_HARMLESS = frozenset({"auth", "command", "connect_timeout", "enabled", "exclude", "include", "timeout", "transport"})
+_HARMLESS = frozenset(
+    {
+        *("auth", "command", "connect_timeout", "enabled", "exclude", "include", "ssl_verify", "timeout"),
+        "transport",
+    }
+)
 """Keys of hermes-agent's ``mcp_servers`` entries whose values are not secret."""
 
 _SEPARATORS = re.compile(r"[\s=&/?:@]+")

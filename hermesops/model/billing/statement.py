@@ -50,11 +50,13 @@ class Charge:
 
     Attributes:
         amount: In the smallest unit of the currency; ``None`` where Stripe did not say it.
+        lines: Of the invoice as it would be now, the use of meters among them.
     """
 
     at: datetime
     amount: int | None = None
     currency: str = ""
+    lines: tuple[InvoiceLine, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Statement:
         plan: The plan that its prices stand for; empty for none.
         ends_at: When a cancelled subscription ends; ``None`` for one that goes on.
         next_charge: ``None`` where nothing will be charged.
+        period_begins_at: Begin of the period whose usage is on the next invoice; ``None`` where it is not known.
     """
 
     status: str = ""
@@ -73,3 +76,4 @@ class Statement:
     ends_at: datetime | None = None
     next_charge: Charge | None = None
     invoices: tuple[Invoice, ...] = ()
+    period_begins_at: datetime | None = None

@@ -141,6 +141,7 @@ class Progress:
         unwell_since: First observation without a gateway's answer after the last answer.
         stuck: Why it could not be rolled back; empty while that was not tried, or succeeded.
         confirm_timeouts: How often it rolled back because no runner confirmed it in time.
+        settings_lost: Names of the user's settings that are not in force since it was rolled back.
     """
 
     last_before: str = ""
@@ -150,6 +151,7 @@ class Progress:
     unwell_since: datetime | None = None
     stuck: str = ""
     confirm_timeouts: int = 0
+    settings_lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

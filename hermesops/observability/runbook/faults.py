@@ -349,6 +349,10 @@ FAULTS = (
         ("BillingEventsWaiting",),
         "a subscription is of a price that the settings do not name",
     ),
+    Fault("api-waits", "api-slow", ("ApiSlow",), "reads of most users take over two seconds"),
+    Fault("turns-left", "turns-orphaned", ("TurnsOrphaned",), "a turn has no process of the API any more"),
+    Fault("webhook-secret-wrong", "webhooks-refused", ("WebhooksRefused",), "the signing secret is not the endpoint's"),
+    Fault("connections-ended", "connections-expired", ("ConnectionsExpired",), "accounts of a service stop working"),
     Fault("pulumi-state-cut", "pulumi-state-damaged", (), "a cell's Pulumi state is cut short"),
 )
 """All of them."""

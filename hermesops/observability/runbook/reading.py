@@ -2,7 +2,17 @@
 
 READING = frozenset(
     {
-        *("alert list", "audit log", "audit verify", "backup list", "cell list", "cell show", "doctor", "fleet cost"),
+        *(
+            "alert list",
+            "api status",
+            "audit log",
+            "audit verify",
+            "backup list",
+            "cell list",
+            "cell show",
+            "doctor",
+            "fleet cost",
+        ),
         *("billing list", "billing show", "user show"),
         *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top", "fleet usage"),
         *("identity list", "identity show", "instance list"),

@@ -11,11 +11,13 @@ from hermesops.access.secrets.catalog import (
     BILLING_KEY,
     BILLING_SECRET,
     CONNECTIONS_KEY,
+    MESSAGES_KEY,
     PULUMI_PASSPHRASE,
     REGISTRY_KEY,
     ROUTER_KEY,
 )
 from hermesops.access.secrets.endpoint import Endpoint
+from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.access.secrets.store import Secrets
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.machines.image.bundles.control import ControlBundle
@@ -40,6 +42,7 @@ DATABASE_CLIENTS = {
     DATABASE_USER: [*PROCESSES, OPERATOR],
     role_grants.ROUTER: ["hermesops-router"],
     role_grants.API: ["hermesops-api"],
+    role_grants.CONNECTIONS: ["hermesops-connections"],
 }
 """Names in certificates by roles of the database."""
 
@@ -52,6 +55,7 @@ IAM_ON_HOST = "https://127.0.0.1:8447"
 HANDED_OVER = (
     API_KEY,
     REGISTRY_KEY,
+    MESSAGES_KEY,
     AUTHORITY_KEY,
     ROUTER_KEY,
     PULUMI_PASSPHRASE,
@@ -114,7 +118,7 @@ class ControlPart:
 
 
 def keys_of(endpoint: Endpoint, router_keys: Sequence[bytes], passphrase: str, secrets: Secrets) -> dict[str, str]:
-    """Secrets of the platform's processes by name; missing ones are left out.
+    """Secrets of the platform's processes by name; missing ones are left out, but for that of messages, which is made.
 
     Args:
         router_keys: The newest first.
@@ -122,10 +126,17 @@ def keys_of(endpoint: Endpoint, router_keys: Sequence[bytes], passphrase: str, s
     """
     values = {
         API_KEY.name: endpoint.api_key,
+        MESSAGES_KEY.name: secrets.made(MESSAGES_KEY, Ring.fresh().to_text()),
+        CONNECTIONS_KEY.name: project_key(endpoint, secrets),
         ROUTER_KEY.name: "\n".join(key.decode() for key in router_keys),
         PULUMI_PASSPHRASE.name: passphrase,
     }
     return {key.name: text for key in HANDED_OVER if (text := values.get(key.name) or secrets.find(key))}
+
+
+def project_key(endpoint: Endpoint, secrets: Secrets) -> str:
+    """The key of the project at Composio, or of a local world's stand-in; empty for neither."""
+    return (secrets.find(CONNECTIONS_KEY) or "").strip() or endpoint.composio_key
 
 
 def url_on_host(database: str) -> str:
@@ -141,15 +152,22 @@ _OWN = ("registry.", "local.", "pulumi.", "secrets.", "release.", "platform.")
 
 
 def host_settings(
-    env: Environment, endpoint: Endpoint, outputs: PlatformOutputs[str], *, api_url: str
+    env: Environment,
+    endpoint: Endpoint,
+    outputs: PlatformOutputs[str],
+    *,
+    api_url: str,
+    users: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
     """Settings of hermesops on a local platform's host: the platform's, and those here that are no file or secret.
 
     Args:
         api_url: The vendor's API as the host finds it.
+        users: Settings of the users' half by name.
     """
     return _tables(
         _handed_on(env)
+        | dict(users or {})
         | {
             "api_url": api_url,
             "broker_addresses": ",".join(endpoint.broker_addresses),
@@ -177,6 +195,16 @@ def handed_settings(env: Environment) -> dict[str, object]:
     A platform's own addresses are added to them, and win.
     """
     return _tables(_handed_on(env))
+
+
+def host_users_settings(env: Environment, users: Mapping[str, object]) -> dict[str, object]:
+    """Settings of the processes of users on a host: their tables of those here, and ``users`` by name."""
+    handed = {name: value for name, value in _handed_on(env).items() if name.startswith(_OF_USERS)}
+    return _tables(handed | dict(users))
+
+
+_OF_USERS = ("web.", "connections.", "billing.")
+"""Tables that the processes of users read."""
 
 
 def _handed_on(env: Environment) -> dict[str, object]:

@@ -4,10 +4,12 @@ import argparse
 import http.client
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
+from hermesops.programs.ingest.log_share import LogShares
 from hermesops.programs.ingest.nginx import Nginx
 from hermesops.programs.ingest.remote_write import load_snappy
 from hermesops.programs.ingest.revocations import fetch, update
@@ -26,7 +28,8 @@ def _serve(options: argparse.Namespace) -> int:
     limits = Limits(**{field.name: getattr(options, field.name) for field in fields(Limits)})
     write = Prometheus("127.0.0.1", options.prometheus_port).write
     figures = HostFigures(Nginx(options.nginx_port, options.authorities), options.revocations)
-    gate = Gate(Senders(limits), write, load_snappy(), figures)
+    logs = LogShares(options.log_bytes_per_s, options.log_bytes, time.monotonic)
+    gate = Gate(Senders(limits), write, load_snappy(), figures, logs)
     metrics = MetricsServer(options.metrics_port, gate)
     threading.Thread(target=metrics.serve_forever, daemon=True).start()
     GateServer(options.socket, gate).serve_forever()
@@ -54,6 +57,8 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--revocations", type=Path, help="file of revoked certificates; its age is a metric")
     serve.add_argument("--nginx-port", type=int, required=True)
     serve.add_argument("--authorities", type=Path, required=True, help="PEM of the authorities of nginx's certificate")
+    serve.add_argument("--log-bytes-per-s", type=float, required=True, help="of bodies, in the long run")
+    serve.add_argument("--log-bytes", type=float, required=True, help="of bodies, at once")
     for field in fields(Limits):
         default = getattr(Limits, field.name)
         serve.add_argument(f"--{field.name.replace('_', '-')}", type=type(default), default=default)

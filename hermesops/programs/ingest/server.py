@@ -18,6 +18,7 @@ from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
 
 from hermesops.programs.ingest.exposition import series_of
+from hermesops.programs.ingest.log_share import LogShares
 from hermesops.programs.ingest.nginx import Nginx
 from hermesops.programs.ingest.remote_write import Decompress, MalformedError, RawSeries, compress, series_in
 from hermesops.programs.ingest.senders import Counts, Identity, Sender, Senders
@@ -91,8 +92,14 @@ class Gate:
     """Accepts series from senders and forwards them under the sender's identity."""
 
     def __init__(
-        self, senders: Senders, write: Callable[[bytes], tuple[int, str]], decompress: Decompress, host: HostFigures
+        self,
+        senders: Senders,
+        write: Callable[[bytes], tuple[int, str]],
+        decompress: Decompress,
+        host: HostFigures,
+        logs: LogShares,
     ) -> None:
+        self.logs = logs
         self._senders = senders
         self._write = write
         self._decompress = decompress
@@ -164,6 +171,7 @@ class Gate:
             counts, senders = self._senders.counts, self._senders.all()
             lines = [
                 f"hermes_platform_ingest_samples_total {counts.written}",
+                f"hermes_platform_ingest_logs_refused_total {self.logs.refused}",
                 *(f'hermes_platform_ingest_dropped_total{{why="{why}"}} {n}' for why, n in counts.dropped.items()),
                 *(f'hermes_platform_ingest_refused_total{{why="{why}"}} {n}' for why, n in self._refused.items()),
                 *(f'hermes_platform_ingest_answers_total{{status="{s}"}} {n}' for s, n in self._answers.items()),
@@ -221,6 +229,13 @@ class _Handler(BaseHTTPRequestHandler):
         while left > 0 and (piece := self.rfile.read(min(left, _PIECE_BYTES))):
             left -= len(piece)  # nginx would take an answer before the end for a failure
         self._answer(*answer)
+
+    def do_GET(self) -> None:
+        if self.path != "/logs":
+            self._answer(HTTPStatus.NOT_FOUND, "")
+            return
+        header = self.headers.get
+        self._answer(self.server.gate.logs.admit(header("X-Hermes-Machine", ""), header("X-Body-Bytes", "")), "")
 
     def _answer(self, status: int, message: str) -> None:
         body = message.encode()

@@ -106,6 +106,19 @@ def _activate(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> Co
     return activate.activate(machine, release_id(words.release), options, lease=_lease(words), progress=progress)
 
 
+def _rollback(words: argparse.Namespace, machine: Machine) -> CommandAnswer:
+    if words.action == "preview":
+        return rollback.preview(machine, to=words.to), ExitCode.OK
+    return rollback.rollback(
+        machine,
+        to=words.to,
+        loses=words.lose,
+        even_revoked=words.even_revoked,
+        drain_s=words.drain,
+        lease=_lease(words),
+    )
+
+
 def _release(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> CommandAnswer:
     match words.action:
         case "fetch":
@@ -115,15 +128,8 @@ def _release(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> Com
         case "install" | "confirm":
             change = activate.install if words.action == "install" else activate.confirm
             return change(machine, release_id(words.release), lease=_lease(words)), ExitCode.OK
-        case "rollback":
-            return rollback.rollback(
-                machine,
-                to=words.to,
-                loses=words.lose,
-                even_revoked=words.even_revoked,
-                drain_s=words.drain,
-                lease=_lease(words),
-            )
+        case "rollback" | "preview":
+            return _rollback(words, machine)
         case "cancel":
             return activation.cancel(machine), ExitCode.OK
         case "ready":
@@ -283,6 +289,8 @@ def _add_release(commands: Any, leased: argparse.ArgumentParser) -> None:  # noq
     action.add_argument("--lose", action="store_true", help="even if rows written since do not fit there")
     action.add_argument("--even-revoked", action="store_true", help="even to a revoked release")
     action.add_argument("--drain", type=float, default=8.0, metavar="SECONDS", help="for the agent to finish its work")
+    action = actions.add_parser("preview", help="the rows and settings that a rollback would lose; changes nothing")
+    action.add_argument("--to", default="", metavar="ID", help="slot to return to; default: the previous one")
     actions.add_parser("cancel", help="give up a change that has not begun to switch")
     action = actions.add_parser("gc", parents=[leased], help="remove slots and files that no rollback needs")
     action.add_argument("--keep", type=int, default=2, metavar="SLOTS", help="number of slots to keep")

@@ -38,6 +38,7 @@ from hermesops.store.registry.repositories.machines.observations import (
     MachineObservationRepository,
 )
 from hermesops.store.registry.repositories.machines.unassigned_machines import UnassignedMachineRepository
+from hermesops.store.registry.repositories.metering import MeteringRepository
 from hermesops.store.registry.repositories.operations import OperationRepository
 from hermesops.store.registry.repositories.rollouts.freezes import FreezeRepository
 from hermesops.store.registry.repositories.rollouts.releases import ReleaseRepository
@@ -45,6 +46,7 @@ from hermesops.store.registry.repositories.rollouts.rollout import RolloutEventR
 from hermesops.store.registry.repositories.rollouts.targets import RolloutTargetRepository
 from hermesops.store.registry.repositories.user_requests import UserRequestRepository
 from hermesops.store.registry.repositories.users import UserRepository
+from hermesops.store.registry.repositories.users_half import UsersHalfRepository
 from hermesops.store.registry.schema import role_grants, schema_version
 from hermesops.store.registry.schema.tables import meta
 from hermesops.store.registry.transactions.assign_machine import AssignmentTransactions
@@ -68,6 +70,7 @@ class Registry:
         self._context = context
         self._database = context.database
         self.users = UserRepository(context)
+        self.users_half = UsersHalfRepository(context)
         self.user_requests = UserRequestRepository(context)
         self.instances = InstanceRepository(context)
         self.instance_secrets = InstanceSecretRepository(context)
@@ -91,6 +94,7 @@ class Registry:
         self.backups = BackupRepository(context)
         self.billing = BillingRepository(context)
         self.subscriptions = SubscriptionRepository(context)
+        self.metering = MeteringRepository(context)
         self.certificates = CertificateRepository(context)
         self.connections = ConnectionRepository(context)
         self.model_tokens = ModelTokenRepository(context)

@@ -6,12 +6,14 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.errors import RefusedError, UsageError
 from hermesops.model.billing.route import ROUTES
 from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.model.ids import UserId
 from hermesops.model.operation import LeaseHeldError, Operation
 from hermesops.store.registry import Registry
+from hermesops.store.user_rows.settings_copies import SettingsCopies
+from hermesops.users.chat.service import NoAgentError
 from hermesops.wire.errors import BadRequestError
 from hermesops.wire.settings import Settings
 
@@ -24,13 +26,6 @@ class ChangedMeanwhileError(RefusedError):
     """The settings are not those that the user saw."""
 
 
-class SettingsNotHereError(UnavailableError):
-    """This process neither reads nor changes settings: the registry's key seals them, and a worker gives them."""
-
-    def __init__(self) -> None:
-        super().__init__("settings of agents are not offered here yet")
-
-
 class SettingsRefusedError(RefusedError):
     """The agent takes no settings now."""
 
@@ -41,6 +36,7 @@ class UserSettings:
 
     Attributes:
         tag: Names this state of them.
+        is_stale: Whether they were changed since a worker copied them.
         models: Names that ``model`` can have.
     """
 
@@ -49,6 +45,26 @@ class UserSettings:
     disabled_tools: tuple[str, ...]
     tag: str
     models: tuple[str, ...]
+    is_stale: bool = False
+
+
+@dataclass(frozen=True)
+class CopiedSettings:
+    """Settings of users' agents as workers copied them, for a process without the registry's key."""
+
+    rows: SettingsCopies
+
+    async def get(self, user_id: UserId) -> UserSettings:
+        """The settings of the user's agent; they may be stale, and say so.
+
+        Raises:
+            NoAgentError: The user has no agent.
+            CopyMissingError: They are not copied yet.
+        """
+        copy = await asyncio.to_thread(self.rows.get, user_id)
+        if copy is None:
+            raise NoAgentError("you have no agent")
+        return replace(shown(copy.settings), is_stale=copy.is_stale)
 
 
 @dataclass(frozen=True)
@@ -61,15 +77,6 @@ class AgentSettings:
 
     registry: Registry
     configure: Callable[[str, Patch, str], Awaitable[Operation]]
-
-    async def get(self, user_id: UserId) -> UserSettings:
-        """The settings of the user's agent.
-
-        Raises:
-            UsageError: The user has no agent.
-        """
-        instance = await asyncio.to_thread(self._instance, user_id)
-        return shown(await asyncio.to_thread(self.registry.instance_secrets.settings, instance.id))
 
     async def change(self, user_id: UserId, changes: Mapping[str, object], *, tag: str, reason: str) -> str:
         """Change settings that are as ``tag`` says; returns the id of the operation.

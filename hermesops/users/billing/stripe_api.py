@@ -13,11 +13,18 @@ from hermesops.base.network.variables import NetworkVariables, proxy_hint
 from hermesops.errors import Hint, RefusedError, UnavailableError
 
 _TRIES = 2
+_MOST_MESSAGE = 1000
 _TIMEOUT_S = 10
 
 
 class StripeRefusedError(RefusedError):
-    """Stripe refuses the request as it is, as for an unknown id."""
+    """Stripe refuses the request as it is, as for an unknown id.
+
+    Attributes:
+        vendor_message: Stripe's words, for programs alone.
+    """
+
+    vendor_message = ""
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,9 @@ class StripeApi:
         except (stripe.AuthenticationError, stripe.PermissionError) as error:
             raise RefusedError("Stripe refuses billing.key", hint=Hint(("secrets", "check", "billing.key"))) from error
         except stripe.InvalidRequestError as error:
-            raise StripeRefusedError(f"Stripe knows no {about}") from error
+            refused = StripeRefusedError(f"Stripe knows no {about}")
+            refused.vendor_message = str(error.user_message or "")[:_MOST_MESSAGE]
+            raise refused from error
         except stripe.APIConnectionError as error:
             if proxy := NetworkVariables.of_process().proxy_for(at):
                 problem = f"Stripe does not answer through the proxy {proxy.shown}, which {proxy.variable} names"

@@ -2,8 +2,8 @@
 
 The entry names the agent's own token and its services: an agent reads its tools anew when its entry changes.
 
-Source: hermes-agent 0.19.0, ``mcp_servers`` of ``config.yaml`` with ``url``, ``headers``, ``timeout`` and
-``connect_timeout``.
+Source: hermes-agent 0.19.0, ``mcp_servers`` of ``config.yaml`` with ``url``, ``headers``, ``timeout``,
+``connect_timeout`` and ``ssl_verify``, which takes a file of authorities (``tools/mcp_tool.py``).
 """
 
 import asyncio
@@ -18,12 +18,16 @@ from hermesops.model.operation import Operation
 from hermesops.store.registry import Registry
 from hermesops.store.user_rows.connections import UserConnections
 from hermesops.store.user_rows.mcp_access import McpAccesses
+from hermesops.wire.layout import Layout
 
 SERVER = "connections"
 """Name of the entry; tools of it are named ``mcp__connections__…``."""
 
 _BEARER = "Bearer "
 _SERVICES = "X-Connected-Services"
+_TRUSTED = str(Layout().router_authorities)
+"""File of machines with the platform's authorities and the distribution's: either may have signed the certificate."""
+
 _CALL_S = 120
 _CONNECT_S = 10
 
@@ -116,6 +120,7 @@ def entry_for(url: str, agent: InstanceId, token: str, services: Sequence[str]) 
         "headers": {"Authorization": f"{_BEARER}{token}", _SERVICES: ",".join(services)},
         "timeout": _CALL_S,
         "connect_timeout": _CONNECT_S,
+        "ssl_verify": _TRUSTED,
     }
 
 

@@ -3,7 +3,7 @@
 Source: https://docs.stripe.com/api/checkout/sessions, https://docs.stripe.com/api/customer_portal/sessions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
@@ -49,10 +49,12 @@ class StripePages:
 
     Attributes:
         user_key: Of a subscription's metadata, which has the user's id.
+        metered_prices: Prices of meters, which each subscription has beside its plan's.
     """
 
     api: StripeApi
     user_key: str
+    metered_prices: Sequence[str] = ()
 
     async def begin(
         self, request_id: str, user_id: UserId, price: str, *, back: str, customer: str, asked_at: datetime
@@ -72,7 +74,8 @@ class StripePages:
         params: dict[str, Any] = {
             "mode": "subscription",
             "client_reference_id": user_id,
-            "line_items": [{"price": price, "quantity": 1}],
+            # Stripe takes no quantity for a price of a meter.
+            "line_items": [{"price": price, "quantity": 1}, *({"price": metered} for metered in self.metered_prices)],
             "metadata": {self.user_key: user_id},
             "subscription_data": {"metadata": {self.user_key: user_id}},
             "success_url": back,

@@ -54,6 +54,7 @@ class _Invoices(_Part):
 
 
 class _Item(_Part):
+    current_period_start: _Time | None = None
     current_period_end: _Time | None = None
 
 
@@ -76,6 +77,12 @@ class _Period(_Part):
         return _at(min(ends)) if ends else None
 
     @property
+    def begin(self) -> datetime | None:
+        """When the period began whose usage is not charged yet."""
+        begins = [item.current_period_start for item in self.items.data if item.current_period_start]
+        return _at(max(begins)) if begins else None
+
+    @property
     def ends_at(self) -> datetime | None:
         """When the subscription ends that was cancelled."""
         if self.cancel_at is not None:
@@ -86,6 +93,7 @@ class _Period(_Part):
 class _Preview(_Part):
     amount_due: _Amount
     currency: _Currency
+    lines: _Lines = _Lines()
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,7 @@ class StripeStatements:
             period.ends_at,
             charge,
             tuple(map(_invoice, invoices.data[:MOST_INVOICES])),
+            period.begin,
         )
 
     async def _charge(self, subscription_id: str, at: datetime) -> Charge:
@@ -131,7 +140,7 @@ class StripeStatements:
             preview = _Preview.model_validate(answer.content)
         except (StripeRefusedError, ValidationError):
             return Charge(at)
-        return Charge(at, preview.amount_due, preview.currency)
+        return Charge(at, preview.amount_due, preview.currency, _lines(preview.lines.data))
 
 
 def _invoice(invoice: _Invoice) -> Invoice:

@@ -233,6 +233,7 @@ class RequestCarrier:
     async def _bought(self, stripe: AtStripe, request: UserRequest, subscription_id: str, facts: Facts) -> Facts:
         """Record what was bought, whose event may be late or lost."""
         await self.seen.record(await stripe.subscriptions.get(subscription_id))
+        await self._refreshed(request.user_id)  # before the request ends: the page looks again until then
         subscriptions = self._subscriptions(request.user_id)
         return replace(
             facts,

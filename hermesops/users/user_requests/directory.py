@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
+from hermesops.model.billing.metering import MeteredSum
 from hermesops.model.billing.user_request import UserRequest
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.fleet.user import User, parse_user
@@ -11,6 +13,7 @@ from hermesops.store.registry import Registry
 from hermesops.users.billing.subscription import Subscription, subscriptions_of
 
 _MOST = 20
+_METERED_FOR = timedelta(days=31)
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,7 @@ class UserOverview:
         paid_by: The subscription that their agent is bound to; empty for none.
         subscriptions: All, by their ids.
         requests: The last ones, the newest first.
+        metered: Usage of the last 31 days by meter.
     """
 
     user: User
@@ -29,6 +33,7 @@ class UserOverview:
     paid_by: str
     subscriptions: Sequence[Subscription]
     requests: Sequence[UserRequest]
+    metered: Sequence[MeteredSum] = ()
 
 
 @dataclass(frozen=True)
@@ -54,4 +59,5 @@ class UserDirectory:
         if not (known or subscriptions or requests):
             raise unknown_name("user", text)
         paid_by = registry.subscriptions.paying().get(instance.id, "") if instance else ""
-        return UserOverview(known or user, instance, paid_by, subscriptions, requests)
+        metered = registry.metering.sums(user_id, registry.now() - _METERED_FOR)
+        return UserOverview(known or user, instance, paid_by, subscriptions, requests, metered)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
+    from hermesops.agents.rollout.operators.rollbacks import RollbackPreview
     from hermesops.agents.rollout.plan.backlog import OutdatedInstance
     from hermesops.agents.rollout.records.events import CommandGiven, Event, Recorded, RolloutStarted, StateChanged
     from hermesops.agents.rollout.reports.progress import RolloutProgress
@@ -64,6 +65,7 @@ def target(record: "RolloutTarget") -> dict[str, object]:
         "detail": record.detail or None,
         "release_before": record.facts.release_before or None,
         "on_release": record.progress.on_release,
+        "settings_lost": list(record.progress.settings_lost),
         "touched_at": timestamp(record.touched_at),
         "updated_at": timestamp(record.updated_at),
     }
@@ -143,6 +145,20 @@ def rollback_result(user: str, done: "RollbackResult", *, machine: str = "") -> 
         "kept": done.kept or None,
         "settings_migrated": done.settings_migrated,
         "settings_lost": list(done.settings_lost),
+    }
+
+
+def rollback_preview(preview: "RollbackPreview") -> dict[str, object]:
+    """The losses of one agent by a rollback; no figures where they are unknown."""
+    result = preview.result
+    return {
+        "user": preview.user,
+        "release": preview.release or None,
+        "settings_lost": list(result.settings_lost) if result else None,
+        "settings_migrated": result.settings_migrated if result else None,
+        "rows_lost": result.listed if result else None,
+        "rows_migrated": result.migrated if result else None,
+        "problem": preview.problem or None,
     }
 
 

@@ -80,7 +80,7 @@ class Agent:
 
 async def linked(api: UsersApi, instance: Instance, service: str) -> str:
     """An account that a user has connected; its id."""
-    rows = UserConnections(api.database)
+    rows = UserConnections(api.all_rows)
     link = await api.vendor.link(instance.id, f"ac_{service}", "https://pages.test/callback")
     api.composio.agree(link.url)
     row = rows.begin(instance.user_id, instance.id, service, state=uuid4().hex, session="", life=LINK)
@@ -98,7 +98,7 @@ async def agent(api: UsersApi) -> AsyncIterator[Agent]:
     """Ada's, with her mailbox."""
     await linked(api, api.ada, "gmail")
     async with own_client(base_url=api.process.url, timeout=30) as http:
-        agent = Agent(http, api.ada.id, McpAccesses(api.database).grant(api.ada.id))
+        agent = Agent(http, api.ada.id, McpAccesses(api.all_rows).grant(api.ada.id))
         yield agent
         for answer in agent.seen:
             assert api.composio.key not in f"{answer.text}{answer.headers}"
@@ -115,7 +115,7 @@ async def test_an_agent_uses_its_users_account(api: UsersApi, agent: Agent) -> N
 async def test_nothing_in_a_request_chooses_another_user(api: UsersApi, agent: Agent) -> None:
     grace = api.relay.agent("grace", "http://127.0.0.1:9")
     hers = await linked(api, grace, "gmail")
-    grace_token = McpAccesses(api.database).grant(grace.id)
+    grace_token = McpAccesses(api.all_rows).grant(grace.id)
     await agent.begin()
     params = {
         "name": "GMAIL_WHO_AM_I",
@@ -171,11 +171,11 @@ async def test_an_agent_that_does_not_run_has_no_way(api: UsersApi, agent: Agent
 
 
 async def test_a_token_in_the_place_of_another_ends_that_one(api: UsersApi, agent: Agent) -> None:
-    fresh = McpAccesses(api.database).grant(api.ada.id)
+    fresh = McpAccesses(api.all_rows).grant(api.ada.id)
     assert (await agent.send("initialize", INITIALIZE)).status_code == 401
     agent.token = fresh
     await agent.begin()
-    McpAccesses(api.database).end(api.ada.id)
+    McpAccesses(api.all_rows).end(api.ada.id)
     assert (await agent.send("tools/list")).status_code == 401
 
 
@@ -183,20 +183,20 @@ async def test_a_disconnected_service_is_out_of_reach_at_once(api: UsersApi, age
     await linked(api, api.ada, "slack")
     await agent.begin()
     assert await agent.tools() == ["GMAIL_WHO_AM_I", "SLACK_WHO_AM_I"]
-    UserConnections(api.database).disconnect(api.ada.user_id, "gmail")
+    UserConnections(api.all_rows).disconnect(api.ada.user_id, "gmail")
     answer = await agent.send("tools/call", {"name": "GMAIL_WHO_AM_I", "arguments": {}})
     assert (answer.status_code, answer.json()["code"]) == (404, "session-ended")
     await agent.begin()
     assert await agent.tools() == ["SLACK_WHO_AM_I"]
     assert len(api.composio.sessions) == 1
-    UserConnections(api.database).disconnect(api.ada.user_id, "slack")
+    UserConnections(api.all_rows).disconnect(api.ada.user_id, "slack")
     answer = await agent.send("tools/list")
     assert (answer.status_code, answer.json()["code"]) == (409, "nothing-connected")
 
 
 async def test_ending_a_connection_ends_the_session_that_could_use_it(api: UsersApi, agent: Agent) -> None:
     await agent.begin()
-    [row] = UserConnections(api.database).disconnect(api.ada.user_id, "gmail")
+    [row] = UserConnections(api.all_rows).disconnect(api.ada.user_id, "gmail")
     await api.upkeep.settle(row)
     assert not api.composio.sessions
     assert not api.composio.accounts
@@ -252,7 +252,7 @@ async def vendor_answers(
 ) -> AsyncIterator[None]:
     """Have a hostile server answer in the place of ada's session."""
     await agent.begin()
-    accesses = McpAccesses(api.database)
+    accesses = McpAccesses(api.all_rows)
     access = accesses.of_instance(api.ada.id)
     assert access
     listener = socket.create_server((HOST, 0))

@@ -46,7 +46,7 @@ async def connected(api: UsersApi, browser: Browser, service: str = "gmail") -> 
 
 
 def states(api: UsersApi) -> list[str]:
-    with api.database.reading() as connection:
+    with api.all_rows.reading() as connection:
         return sorted(connection.scalars(sa.select(user_connections.c.state)))
 
 
@@ -207,7 +207,7 @@ async def test_a_terminated_agents_connections_go_away(api: UsersApi, browser: B
 
 async def test_a_link_that_nobody_got_leaves_nothing(api: UsersApi, browser: Browser) -> None:
     """The answer with the account's id is lost: the vendor has an account that no row names."""
-    rows = UserConnections(api.database)
+    rows = UserConnections(api.all_rows)
     await connected(api, browser)
     [linked] = api.composio.accounts
     with pytest.raises(UnavailableError, match="gave no link"):
@@ -282,8 +282,8 @@ async def test_rows_have_neither_the_state_nor_a_token(api: UsersApi, ada: Clien
     [account] = api.composio.accounts.values()
     state = account.callback_url.rpartition("/")[2]
     api.composio.agree(response.json()["auth_url"])
-    token = McpAccesses(api.database).grant(api.ada.id)
-    with api.database.reading() as connection:
+    token = McpAccesses(api.all_rows).grant(api.ada.id)
+    with api.all_rows.reading() as connection:
         rows = [*connection.execute(sa.select(user_connections)), *connection.execute(sa.select(mcp_access))]
     assert len(rows) == 2
     for secret in (state, token, account.token, api.composio.key):
@@ -296,7 +296,7 @@ async def test_a_suspended_agents_connections_are_kept(api: UsersApi, ada: Clien
     api.relay.clock.turn(601)
     await api.upkeep.run()
     assert (await shown(ada))["state"] == "active"
-    rows = UserConnections(api.database)
+    rows = UserConnections(api.all_rows)
     assert rows.counts() == {ConnectionState.LINKED: 1}
 
 

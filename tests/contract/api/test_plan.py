@@ -4,13 +4,15 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
 
 from hermesops.base.network.http import own_client
-from hermesops.base.waiting import cancel, pause
+from hermesops.base.waiting import Pending, cancel, pause, until
 from hermesops.localcloud.vendors.stripe.server import LocalStripe
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import UserId
 from tests.support.billing.plan_world import PlanWorld, plan_world
 from tests.support.real.stores.registries import TurnedClock
@@ -41,6 +43,7 @@ async def work(world: PlanWorld, clock: TurnedClock) -> None:
     while True:
         await world.carrier().run()
         await world.billing().run()
+        await world.metering().run()
         await world.statements().run()
         clock.turn(1)
         await pause(0.02)
@@ -101,6 +104,31 @@ async def test_a_user_buys_a_plan_gets_an_agent_and_ends_it(api: UsersApi, world
     assert (ended.status_code, ended.json()["state"]) == (202, "done")
     shown = await eventually(grace, "/plan", next_charge=None)
     assert shown["ends_at"] is not None
+
+
+async def test_usage_is_shown_by_meter_and_on_the_next_charge(api: UsersApi, world: PlanWorld, grace: Client) -> None:
+    assert (await grace.ask("GET", "/plan")).json()["metered"] == []
+    response = await grace.ask("POST", "/subscribe", json={"plan": "light", "client_key": "k1"})
+    url = (await eventually(grace, f"/requests/{response.json()['request']}", state="waiting"))["url"]
+    await pay(world.stripe, url)
+    await eventually(grace, "/instance", status="provisioning")
+    registry = api.relay.registry
+    instance = registry.instances.of_user(world.user)
+    assert instance is not None
+    registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
+    await until(partial(_metered, grace), what="usage", timeout_s=20, every_s=0.05)
+    shown = await eventually(grace, "/plan", status="active", subscribing=None)
+    [days] = shown["metered"]
+    assert (days["meter"], days["quantity"], days["reported"]) == ("instance_days", 1, 1)
+    assert shown["metered_since"] is not None
+    plan, of_days, *_ = [line["description"] for line in shown["next_charge"]["lines"]]
+    assert plan == "Hermes agent, plan light, one month"
+    assert of_days.startswith("Days of the agent: ")
+
+
+async def _metered(client: Client) -> bool | Pending[bool]:
+    metered = (await client.ask("GET", "/plan")).json()["metered"]
+    return True if metered and metered[0]["reported"] else Pending(str(metered))
 
 
 async def test_a_user_without_a_plan_ends_none_and_sees_nobody_elses_request(

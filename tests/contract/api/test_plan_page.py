@@ -1,12 +1,13 @@
 """The plan on the chat page, in a real Chromium: bought at the checkout page, shown with its invoices, and ended."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 from playwright.async_api import expect
 
-from hermesops.base.waiting import cancel, pause
+from hermesops.base.waiting import Pending, cancel, pause, until
+from hermesops.model.billing.metering import EntryState
 from hermesops.store.registry import Registry
 from tests.support.billing.plan_world import PlanWorld, plan_world
 from tests.support.pages.browser import PHONE, chromium
@@ -41,6 +42,7 @@ async def work(world: PlanWorld, registry: Registry, clock: TurnedClock) -> None
         for user in registry.billing.due_users():
             await world.agents().settle(user)
         await world.statements().run()
+        await world.metering().run()
         clock.turn(1)
         await pause(0.1)
 
@@ -68,6 +70,11 @@ async def test_a_plan_is_bought_and_ended_with_the_keyboard_alone(world: PlanWor
     await expect(page.get_by_text("€29.00 on")).to_be_visible()
     await page.get_by_role("group").locator("summary").press("Enter")
     await expect(page.get_by_text("Hermes agent, plan light, one month: €29.00")).to_be_visible()
+    reported = world.registry.metering.count
+    await until(lambda: _is_reported(reported()), what="the agent's day at Stripe", timeout_s=20, every_s=0.1)
+    await page.reload()
+    await expect(page.get_by_role("heading", name="Usage")).to_be_visible()
+    await expect(page.get_by_text("Days of your agent")).to_be_visible()
     await page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
     assert await chat.watched.serious() == []
     await page.get_by_role("button", name="End the plan").press("Enter")
@@ -82,6 +89,10 @@ async def test_a_plan_is_bought_and_ended_with_the_keyboard_alone(world: PlanWor
     await expect(chat.spoken).to_contain_text("Your plan ends with the period that is paid.")
     [subscription] = world.stripe.books.subscriptions.values()
     assert subscription["cancel_at_period_end"] is True
+
+
+async def _is_reported(counts: Mapping[EntryState, int]) -> bool | Pending[bool]:
+    return True if counts.get(EntryState.REPORTED) else Pending(str(counts))
 
 
 async def test_whoever_comes_back_without_paying_goes_on_or_chooses_anew(world: PlanWorld, chat: ChatPage) -> None:

@@ -12,21 +12,23 @@ from typing import Any
 import httpx
 import pytest
 
-from hermesops.access.secrets.catalog import BILLING_SECRET, MESSAGES_KEY
+from hermesops.access.secrets.catalog import MESSAGES_KEY
+from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.access.secrets.keyring.ring import Ring
-from hermesops.agents.relay.credential import CallerPem
-from hermesops.agents.relay.routes import API
 from hermesops.api.serve import serve
 from hermesops.app import Container
-from hermesops.base.files.private_file import replace_secret
 from hermesops.base.waiting import Pending, cancel, until
 from hermesops.errors import RefusedError, UsageError
-from hermesops.programs.node.system import openssl
+from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.settings.environment import Environment
-from tests.support.real.relay import HOST
+from hermesops.store.registry import Registry
+from hermesops.store.user_rows.settings_copies import SettingsCopies
+from hermesops.users.agent_settings.copies import SettingsCopying
+from hermesops.users.agent_settings.service import tag_of
 from tests.support.real.stores.postgresql import PostgreSql
 from tests.support.real.stores.registries import TurnedClock
 from tests.support.users.api import STRIPE, Client, UsersApi, users_api
+from tests.support.users.processes import of_api
 
 ORIGIN = "https://agents.test"
 pytestmark = pytest.mark.turns(10)
@@ -67,32 +69,7 @@ async def api(tmp_path: Path, registry_url: str, clock: TurnedClock) -> AsyncIte
 @pytest.fixture
 def served(api: UsersApi, tmp_path: Path) -> Served:
     home = tmp_path / "home"
-    credential = home / "relay.pem"
-    key = openssl.make()
-    admitted = api.relay.callers.admit(API, openssl.request(key).decode(), why="test")
-    replace_secret(credential, CallerPem(key.decode(), admitted.certificate, admitted.authorities).text)
-    replace_secret(home / "staging/keys" / MESSAGES_KEY.name, Ring.fresh().to_text())
-    replace_secret(home / "staging/keys" / BILLING_SECRET.name, STRIPE.secret)
-    url = api.issuer.url
-    web = {
-        "origin": ORIGIN,
-        "issuer": url,
-        "client_id": "hermes-web",
-        "keys_url": f"{url}/keys",
-        "authorize_url": f"{url}/authorize",
-        "token_url": f"{url}/token",
-    }
-    variables = {
-        "HOME": str(home),
-        "HERMESOPS_HOME": str(home),
-        "HERMESOPS_REGISTRY_URL": api.database._url.render_as_string(hide_password=False),
-        "HERMESOPS_RELAY_URL": f"https://{HOST}:{api.relay.port}",
-        "HERMESOPS_RELAY_CREDENTIAL_FILE": str(credential),
-    }
-    env = Environment.load("staging", variables)
-    # An issuer without TLS is for tests alone: no setting takes it.
-    settings = env.settings.model_copy(update={"web": env.settings.web.model_copy(update=web)})
-    return Served(home, replace(env, settings=settings))
+    return Served(home, of_api(home, api, ORIGIN))
 
 
 @contextlib.asynccontextmanager
@@ -120,6 +97,12 @@ async def serving(served: Served, socket_path: Path) -> AsyncIterator[httpx.Asyn
         listener.close()
 
 
+def changed(registry: Registry, instance: Instance, settings: InstanceSettings) -> None:
+    """Change an agent's settings as an operator's request does."""
+    subject = f"instance/{instance.id}"
+    registry.settings_changes.change(instance.id, settings, subject=subject, intent={}, why="test")
+
+
 def files_of(folder: Path) -> Mapping[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
@@ -141,18 +124,26 @@ async def test_a_message_is_answered_by_a_process_that_has_no_key_to_a_machine(
     assert files_of(served.home) == before
 
 
-@pytest.mark.parametrize(
-    ("method", "options"),
-    [("GET", {}), ("PATCH", {"json": {"personality": "brief"}, "headers": {"if-match": f'"{"0" * 32}"'}})],
-)
-async def test_settings_are_not_offered_yet(
-    api: UsersApi, served: Served, tmp_path: Path, method: str, options: Mapping[str, Any]
-) -> None:
+async def test_settings_are_shown_from_the_copy_of_a_worker(api: UsersApi, served: Served, tmp_path: Path) -> None:
+    """Its role reads no column that the registry's key seals."""
+    registry = api.relay.registry
+    ring = Ring.parse((served.home / "staging/keys" / MESSAGES_KEY.name).read_text())
+    copying = SettingsCopying(registry, lambda: SettingsCopies(api.all_rows, KeyRing(ring.current, ring.keys)))
     async with serving(served, tmp_path / "api.sock") as http:
         client = Client(http, {"authorization": f"Bearer {api.token()}"})
-        answer = await client.ask(method, "/settings", **options)
-        assert (answer.status_code, answer.json()["code"]) == (503, "not-here-yet")
-        assert answer.headers["content-type"] == "application/problem+json"
+        never_set = await client.ask("GET", "/settings")
+        assert (never_set.status_code, never_set.json()["stale"]) == (200, False)
+        assert never_set.headers["etag"] == f'"{tag_of(InstanceSettings())}"'
+        changed(registry, api.ada, InstanceSettings(personality="brief"))
+        missing = await client.ask("GET", "/settings")
+        assert (missing.status_code, missing.json()["code"]) == (503, "not-here-yet")
+        assert copying.run() == 1
+        shown = await client.ask("GET", "/settings")
+        assert (shown.json()["personality"], shown.json()["stale"]) == ("brief", False)
+        assert shown.headers["etag"] == f'"{tag_of(registry.instance_secrets.settings(api.ada.id))}"'
+        changed(registry, api.ada, InstanceSettings(personality="kind"))
+        stale = await client.ask("GET", "/settings")
+        assert (stale.json()["personality"], stale.json()["stale"]) == ("brief", True)
 
 
 async def test_it_is_asked_by_the_name_of_its_origin_alone(api: UsersApi, served: Served, tmp_path: Path) -> None:

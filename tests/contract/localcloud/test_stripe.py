@@ -1,5 +1,6 @@
 """The stand-in of Stripe, asked by Stripe's own library: it refuses what Stripe refuses, and signs as Stripe does."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
+from hermesops.base.network.http import own_client
 from hermesops.errors import RefusedError
 from hermesops.localcloud.vendors.stripe import server
 from hermesops.localcloud.vendors.stripe.books import Books
@@ -20,6 +22,9 @@ from hermesops.localcloud.vendors.stripe.server import PREFIX, LocalStripe, para
 from hermesops.users.billing.stripe_api import StripeApi, StripeRefusedError
 from tests.support.billing.stripe_events import fresh_secret
 from tests.support.users.api import served
+
+NOON = 1_780_056_000
+"""A whole minute, and no midnight."""
 
 SESSION = {
     "mode": "subscription",
@@ -131,6 +136,91 @@ async def test_a_closed_page_is_neither_paid_nor_closed_again(world: World) -> N
 async def test_a_key_of_the_other_mode_opens_nothing(world: World) -> None:
     with pytest.raises(RefusedError, match=r"refuses billing\.key"):
         await world.ask(lambda v1: v1.subscriptions.list(), "sk_live_x")
+
+
+def _event(**changes: object) -> Any:  # noqa: ANN401 - as Stripe's library takes it
+    payload = {"stripe_customer_id": "cus_1", "value": "2"}
+    event = {"event_name": "hermes_instance_days", "identifier": "i-1", "payload": payload, "timestamp": NOON}
+    return {name: value for name, value in {**event, **changes}.items() if value is not None}
+
+
+@pytest.fixture
+def noon(world: World) -> World:
+    """The world at noon."""
+    world.stripe.books.clock = lambda: float(NOON + 30)
+    return world
+
+
+async def test_an_event_counts_once_within_a_day_and_is_in_the_sum_of_its_minute(noon: World) -> None:
+    params = _event()
+    await noon.ask(lambda v1: v1.billing.meter_events.create(params))
+    with pytest.raises(StripeRefusedError) as refused:
+        await noon.ask(lambda v1: v1.billing.meter_events.create(params))
+    assert refused.value.vendor_message == "An event already exists with identifier i-1."
+    period = {"customer": "cus_1", "start_time": NOON, "end_time": NOON + 60}
+    summed = await noon.ask(lambda v1: v1.billing.meters.event_summaries.list("mtr_days", period))
+    assert [row["aggregated_value"] for row in summed["data"]] == [2]
+    noon.stripe.books.clock = lambda: float(NOON + 24 * 3600 + 31)
+    await noon.ask(lambda v1: v1.billing.meter_events.create(params))
+    summed = await noon.ask(lambda v1: v1.billing.meters.event_summaries.list("mtr_days", period))
+    assert [row["aggregated_value"] for row in summed["data"]] == [4], "it forgot the identifier, as Stripe may"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"event_name": "no_such_meter"},
+        {"identifier": "i" * 101},
+        {"timestamp": NOON - 35 * 86_400 - 1},
+        {"timestamp": NOON + 30 + 301},
+        {"payload": {"value": "2"}},
+        {"payload": {"stripe_customer_id": "cus_1", "value": "two"}},
+        {"quantity": "2"},
+    ],
+    ids=["meter", "identifier", "too old", "too new", "customer", "value", "unknown parameter"],
+)
+async def test_an_event_that_stripe_refuses_is_refused(noon: World, changes: dict[str, object]) -> None:
+    params = _event(**changes)
+    with pytest.raises(StripeRefusedError, match="Stripe knows no that"):
+        await noon.ask(lambda v1: v1.billing.meter_events.create(params))
+    assert noon.stripe.books.meter_events == {}
+
+
+async def test_two_events_of_a_customer_and_meter_at_once_are_one_too_many(noon: World) -> None:
+    """Over plain HTTP: Stripe's library waits and tries again."""
+    headers = {"authorization": "Bearer sk_test_x"}
+    async with own_client(base_url=noon.url, headers=headers) as http:
+        bodies = [
+            {
+                "event_name": "hermes_instance_days",
+                "identifier": f"i-{number}",
+                "timestamp": str(NOON),
+                "payload[stripe_customer_id]": "cus_1",
+                "payload[value]": "1",
+            }
+            for number in range(6)
+        ]
+        answers = await asyncio.gather(*(http.post("/v1/billing/meter_events", data=body) for body in bodies))
+    statuses = [answer.status_code for answer in answers]
+    assert set(statuses) == {200, 429}
+    assert len(noon.stripe.books.meter_events) == statuses.count(200)
+
+
+@pytest.mark.parametrize("end", [NOON + 30, NOON + 3_600])
+async def test_sums_are_of_whole_minutes_and_days(noon: World, end: int) -> None:
+    period = {"customer": "cus_1", "start_time": NOON, "end_time": end, "value_grouping_window": "day"}
+    with pytest.raises(StripeRefusedError, match="Stripe knows no that"):
+        await noon.ask(lambda v1: v1.billing.meters.event_summaries.list("mtr_days", period))
+
+
+async def test_prices_of_meters_are_sold_beside_a_plan_without_a_quantity(world: World) -> None:
+    plan = {"price": "price_light", "quantity": 1}
+    session = await world.begin(line_items=[plan, {"price": "price_days"}])
+    world.stripe.books.pay(session["id"])
+    [subscription] = world.stripe.books.subscriptions.values()
+    assert [item["price"]["id"] for item in subscription["items"]["data"]] == ["price_light", "price_days"]
+    with pytest.raises(StripeRefusedError, match="Stripe knows no that"):
+        await world.begin(line_items=[plan, {"price": "price_days", "quantity": 1}])
 
 
 def test_parameters_are_read_in_stripes_notation() -> None:

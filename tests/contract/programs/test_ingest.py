@@ -3,6 +3,8 @@
 nginx, Prometheus and Alertmanager are Debian's, unpacked; they and hermes-ingest run as the role's units start them.
 """
 
+import gzip
+import json
 import os
 import socket
 import ssl
@@ -390,6 +392,17 @@ def test_logs_of_another_time_are_refused(host: PlatformHost) -> None:
     assert push(host, mallory, "old", at_s=time.time() - 30 * 86400) == 400
     assert push(host, mallory, "ahead", at_s=time.time() + 86400) == 400
     assert push(host, mallory, "now") == 204
+
+
+def test_bodies_whose_lines_cannot_be_counted_are_refused(host: PlatformHost) -> None:
+    ada = host.machine()
+    body = json.dumps({"streams": [{"stream": {"unit": "x"}, "values": [[str(time.time_ns()), ""]]}]}).encode()
+    with ada.http(host.url) as client:
+        packed = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+        assert client.post("/ingest/logs", content=gzip.compress(body), headers=packed).status_code == 400
+        assert client.post("/ingest/logs", content=iter([body])).status_code == 403, "chunked: its size is unknown"
+        assert client.post("/ingest/logs", content=body, headers={"Content-Type": "text/plain"}).status_code == 204
+        assert client.get("/admit-logs").status_code == 404
 
 
 def test_a_flood_of_logs_is_held_to_its_sender(host: PlatformHost) -> None:

@@ -15,7 +15,10 @@ import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidStatus
 
 from hermesops.api.serve import Server
 from hermesops.base.waiting import Pending, cancel, until
@@ -27,6 +30,7 @@ from tests.support.suite.prerequisites import require
 pytestmark = pytest.mark.turns(8)
 
 ORIGIN = "agents.test"
+SOCKET = "/api/hermes/chat/socket"
 FEW = {"hermes_platform_edge_requests_per_second": 1, "hermes_platform_edge_burst": 3}
 
 
@@ -51,6 +55,11 @@ class Process:
         del request
         return StreamingResponse(self._events(), media_type="text/event-stream")
 
+    async def echo(self, connection: WebSocket) -> None:
+        await connection.accept()
+        while True:
+            await connection.send_text(f"{self.name}: {await connection.receive_text()}")
+
     async def _events(self) -> AsyncIterator[bytes]:
         self.readers += 1
         try:
@@ -62,7 +71,12 @@ class Process:
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        routes = [Route("/events", self.stream), Route("/{path:path}", self.answer, methods=["GET", "POST"])]
+        routes = [
+            Route("/events", self.stream),
+            WebSocketRoute(SOCKET, self.echo),
+            WebSocketRoute("/other", self.echo),
+            Route("/{path:path}", self.answer, methods=["GET", "POST"]),
+        ]
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(self.path))
         listener.listen()
@@ -104,6 +118,27 @@ async def opened(
 async def both(stack: contextlib.AsyncExitStack, processes: list[Process]) -> None:
     for process in processes:
         await stack.enter_async_context(process.serving())
+
+
+async def test_the_chats_socket_passes_and_no_other_path_becomes_one(
+    tmp_path: Path, root: Path, processes: list[Process]
+) -> None:
+    async def echoed(connection: ClientConnection) -> str:
+        await connection.send("hello")
+        return str(await connection.recv())
+
+    async with contextlib.AsyncExitStack() as stack:
+        await both(stack, processes)
+        door, _ = await stack.enter_async_context(opened(tmp_path, root, processes))
+
+        def connecting(path: str) -> connect:
+            url, context = f"wss://{ORIGIN}{path}", door.context()
+            return connect(url, host=edge.HOST, port=door.port, ssl=context, server_hostname=edge.HOST)
+
+        async with connecting(f"{SOCKET}?after=") as connection:
+            assert (await echoed(connection)).partition(": ")[2] == "hello"
+        with pytest.raises(InvalidStatus):
+            await stack.enter_async_context(connecting("/other"))
 
 
 async def test_a_session_stays_at_one_process_and_moves_where_that_one_is_gone(

@@ -848,6 +848,12 @@ DATA: dict[str, tuple[Case, ...]] = {
             world(3000) | {of("hermes_database_malformed_total"): then((0, 300), (1, 2700))},
             {1800: (ADA,), 2790: ()},
         ),
+        Case(
+            Kind.FIRES,
+            "a restore ends it within minutes, and another line after it counts",
+            world(3000) | {of("hermes_database_malformed_total"): then((0, 300), (3, 300), (0, 1200), (1, 1200))},
+            {590: (ADA,), 990: (), 1790: (), 1830: (ADA,)},
+        ),
     ),
     "DatabaseGrowing": _simple(
         world(1800),
@@ -1515,6 +1521,10 @@ def _answers(provider: str, status: str, model: str = "m") -> str:
 
 _AGE = 'hermes_router_accounts_age_seconds{job="platform", origin="platform", service="router"}'
 _LOST = 'hermes_router_usage_lost_total{job="platform", origin="platform", service="router"}'
+_USERS_OF_API = 'hermesops_api_users{kind="KIND"}'
+_SLOW = then((0, 300), (3, 600), (0, 1800))
+_WEBHOOKS = 'hermesops_webhooks{outcome="OUTCOME"}'
+_CONNECTED = 'hermesops_connections_users{service="gmail", state="STATE"}'
 _OLDEST = 'hermesops_billing_oldest_seconds{state="STATE"}'
 _REFUSED = {
     _answers("anthropic", "401"): then((0, 300), *((number, 15) for number in range(1, 81))),
@@ -1785,8 +1795,121 @@ SHARED: dict[str, tuple[Case, ...]] = {
             {310: ({},), 960: ({},), 1500: ({},)},
         ),
     ),
+    "ApiSlow": (
+        Case(
+            Kind.FIRES,
+            "three of ten users wait from 300 s to 900 s; it is told until what it stands for is over, too",
+            {_USERS_OF_API.replace("KIND", "all"): steady(10, 2700), _USERS_OF_API.replace("KIND", "slow"): _SLOW},
+            {595: (), 615: ({},), 905: ({},), 1500: ({},), 1800: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "two of two users: one user with two accounts",
+            {_USERS_OF_API.replace("KIND", kind): steady(2, 1500) for kind in ("all", "slow")},
+            {900: (), 1500: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "three of twelve users",
+            {
+                _USERS_OF_API.replace("KIND", "all"): steady(12, 1500),
+                _USERS_OF_API.replace("KIND", "slow"): steady(3, 1500),
+            },
+            {900: (), 1500: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN and nobody",
+            {
+                _USERS_OF_API.replace("KIND", "all"): steady(0, 1500),
+                _USERS_OF_API.replace("KIND", "slow"): steady("NaN", 1500),
+            },
+            {900: (), 1500: ()},
+        ),
+    ),
+    "TurnsOrphaned": (
+        Case(
+            Kind.FIRES,
+            "one user waits from 300 s to 900 s",
+            {"hermesops_turns_orphaned_users": then((0, 300), (1, 600), (0, 600))},
+            {475: (), 495: ({},), 895: ({},), 930: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "a restart of the API: another process takes the turn over in time",
+            {"hermesops_turns_orphaned_users": then((0, 300), (1, 165), (0, 600))},
+            {465: (), 480: (), 900: ()},
+        ),
+        Case(Kind.HOSTILE, "NaN", {"hermesops_turns_orphaned_users": steady("NaN", 900)}, {900: ()}),
+    ),
+    "WebhooksRefused": (
+        Case(
+            Kind.FIRES,
+            "all are refused from 300 s to 1200 s",
+            {
+                _WEBHOOKS.replace("OUTCOME", "refused"): then((0, 300), (4, 900), (0, 600)),
+                _WEBHOOKS.replace("OUTCOME", "taken"): steady(0, 1800),
+            },
+            {895: (), 915: ({},), 1195: ({},), 1230: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "somebody sends forged events, while the vendor's are taken",
+            {
+                _WEBHOOKS.replace("OUTCOME", "refused"): steady(900, 1800),
+                _WEBHOOKS.replace("OUTCOME", "taken"): steady(1, 1800),
+            },
+            {1200: (), 1800: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN of what was taken hides nothing",
+            {
+                _WEBHOOKS.replace("OUTCOME", "refused"): steady(3, 1800),
+                _WEBHOOKS.replace("OUTCOME", "taken"): steady("NaN", 1800),
+            },
+            {1200: ({},)},
+        ),
+    ),
+    "ConnectionsExpired": (
+        Case(
+            Kind.FIRES,
+            "three of nine users of one service lose theirs at 300 s",
+            {
+                _CONNECTED.replace("STATE", "linked"): then((9, 300), (6, 1800)),
+                _CONNECTED.replace("STATE", "expired"): then((0, 300), (3, 1800)),
+                _CONNECTED.replace("STATE", "linked").replace("gmail", "slack"): steady(9, 2100),
+                _CONNECTED.replace("STATE", "expired").replace("gmail", "slack"): steady(1, 2100),
+            },
+            {1195: (), 1215: ({"service": "gmail"},), 2000: ({"service": "gmail"},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "three of twelve",
+            {
+                _CONNECTED.replace("STATE", "linked"): steady(9, 2100),
+                _CONNECTED.replace("STATE", "expired"): steady(3, 2100),
+            },
+            {1500: (), 2000: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "one user's",
+            {
+                _CONNECTED.replace("STATE", "linked"): steady(0, 2100),
+                _CONNECTED.replace("STATE", "expired"): steady(1, 2100),
+            },
+            {1500: (), 2000: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN",
+            {_CONNECTED.replace("STATE", state): steady("NaN", 2100) for state in ("linked", "expired")},
+            {2000: ()},
+        ),
+    ),
 }
-"""Of what all share: database, disk, model router, billing."""
+"""Of what all share: database, disk, model router, billing, the users' API."""
 
 CASES: dict[str, tuple[Case, ...]] = {
     **{

@@ -158,6 +158,14 @@ def _platform() -> Iterator[Series]:
             {"operation": f"operation-{number}"},
             lambda t, number=number: 60 + 50 * number if number * 3600 <= t < number * 3600 + 7200 else None,  # type: ignore[misc]
         )
+    for kind, count in (("all", 40), ("slow", 1)):
+        yield _series("hermesops_api_users", {"kind": kind}, lambda _, count=count: count)  # type: ignore[misc]
+    yield _series("hermesops_turns_orphaned_users", {}, lambda _: 0)
+    for outcome, count in (("taken", 3), ("refused", 0)):
+        yield _series("hermesops_webhooks", {"outcome": outcome}, lambda _, count=count: count)  # type: ignore[misc]
+    for state, count in (("linked", 12), ("expired", 1)):
+        labels = {"service": "gmail", "state": state}
+        yield _series("hermesops_connections_users", labels, lambda _, count=count: count)  # type: ignore[misc]
     yield _series("hermesops_rollout_state", {"rollout": "2026-01-15-a", "state": "running"}, lambda _: 1)
     yield _series("hermesops_rollout_halted", {"rollout": "2026-01-14-b"}, lambda t: float(t < 7200))
     page = {"alertstate": "firing", "severity": "page", "owner": "platform"}

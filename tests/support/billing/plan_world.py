@@ -5,7 +5,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +14,7 @@ from starlette.routing import Mount
 
 from hermesops.errors import RefusedError
 from hermesops.localcloud.vendors.stripe.books import PRICES
+from hermesops.localcloud.vendors.stripe.meters import METERS
 from hermesops.localcloud.vendors.stripe.server import PREFIX, LocalStripe
 from hermesops.model.billing.user_request import RequestKind, UserRequest
 from hermesops.model.ids import UserId
@@ -31,6 +32,8 @@ from hermesops.users.billing.events import Rules
 from hermesops.users.billing.service import Billing
 from hermesops.users.billing.settlement import PaidAgents
 from hermesops.users.billing.stripe_api import StripeApi
+from hermesops.users.metering.service import Metering, MeteringPolicy
+from hermesops.users.metering.stripe_meters import StripeMeters
 from hermesops.users.subscriptions.checkout import StripePages
 from hermesops.users.subscriptions.plans import PlanStatements
 from hermesops.users.subscriptions.statement import StripeStatements
@@ -44,6 +47,7 @@ from tests.support.real.stores.registries import KEYS, placed
 _USER = UserId(USER)
 KEY = "rk_test_of_this_test"
 POLICY = Policy({price: Plan(plan) for price, (plan, _) in PRICES.items()}, timedelta(days=3))
+EVENT_NAMES = {meter.counts: meter.event_name for meter in METERS}
 SOLD = {plan: price for price, plan in POLICY.prices.items()}
 
 
@@ -105,6 +109,12 @@ class PlanWorld:
         at = (lambda: StripeStatements(self.api)) if self.is_sold else (lambda: None)
         return PlanStatements(self.registry, lambda: self.plans, POLICY, at)
 
+    def metering(self, registry: Registry | None = None) -> Metering:
+        """What meters usage; a test may give it a registry that dies."""
+        at = (lambda: StripeMeters(self.api, EVENT_NAMES)) if self.is_sold else (lambda: None)
+        policy = MeteringPolicy(EVENT_NAMES, date(2020, 1, 1))
+        return Metering(registry or self.registry, policy, at, StripePages(self.api, "user_id").customer_of)
+
     def sweep(self) -> SubscriptionSweep:
         return SubscriptionSweep(self.registry, self.subscriptions, self.seen())
 
@@ -117,7 +127,8 @@ class PlanWorld:
 
         def at_stripe() -> AtStripe | None:
             subscriptions = self.subscriptions()
-            return AtStripe(StripePages(self.api, "user_id"), subscriptions) if subscriptions else None
+            pages = StripePages(self.api, "user_id", tuple(meter.price for meter in METERS))
+            return AtStripe(pages, subscriptions) if subscriptions else None
 
         return RequestCarrier(
             registry=here,

@@ -572,7 +572,7 @@ CHAINS: tuple[Chain, ...] = (
         restarted=USERS,
     ),
     Chain("database-overwritten", "DatabaseCorrupt"),
-    Chain("database-malformed", "DatabaseMalformed", ended_s=780.0),  # it counts the lines of half an hour
+    Chain("database-malformed", "DatabaseMalformed"),
     Chain("database-grown", "DatabaseGrowing", user="bob", resolves="the user deletes what may go", undo=_SHRINK),
     Chain(
         "data-grow",
@@ -630,6 +630,20 @@ NOT_HAD: tuple[NotHad, ...] = (
         "price-unknown",
         "no machine has a part in it; tried with real services beside simulated machines, in"
         " tests/e2e/test_runbook_faults.py",
+    ),
+    *(
+        NotHad(
+            alert,
+            fault,
+            "no machine has a part in it; tried with real services and rows of the API beside simulated machines, in"
+            " tests/e2e/test_runbook_faults.py",
+        )
+        for alert, fault in (
+            ("ApiSlow", "api-waits"),
+            ("TurnsOrphaned", "turns-left"),
+            ("WebhooksRefused", "webhook-secret-wrong"),
+            ("ConnectionsExpired", "connections-ended"),
+        )
     ),
     NotHad(
         "", "data-full", "it is data-filled, and its runbook is about a volume that has no room left for its own way"

@@ -168,6 +168,10 @@ class TextState:
         settings = user_config.take_back(home.path, schema) or SettingsResult()
         return RestoreResult(settings_migrated=settings.migrated, settings_lost=settings.lost)
 
+    def preview_config(self, home: AgentHome, schema: int) -> RestoreResult:
+        settings = user_config.preview(home.path, schema)
+        return RestoreResult(settings_migrated=settings.migrated, settings_lost=settings.lost)
+
     def restore(self, home: AgentHome, name: str) -> RestoreResult:
         del home
         kept = self.text.with_name(f"kept-{name}")

@@ -63,6 +63,7 @@ class Machine:
         provokes: What our own code raises when it is asked, as a bug in it does.
         begun: How often it began to change.
         stalls: Stops on its way to the release, and does not go back by itself.
+        settings_lost: The user's settings that are not in force once it went back.
     """
 
     current: str = OLD
@@ -90,6 +91,7 @@ class Machine:
     hangs: frozenset[str] = frozenset()
     provokes: Exception | None = None
     stalls: bool = False
+    settings_lost: tuple[str, ...] = ()
 
     def advance(self, now: datetime) -> None:
         if self.began_at is None or self.stalls:
@@ -261,7 +263,7 @@ class World(RolloutRows, RolloutHealth):
             raise RefusedError("it went back")
         self.death.point()
 
-    async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> None:
+    async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> tuple[str, ...]:
         del even_revoked
         await self._stall(target.instance_id, "roll_back")
         machine = self._reach(target.instance_id)
@@ -274,6 +276,7 @@ class World(RolloutRows, RolloutHealth):
         self.going_back -= 1
         machine.roll_back()
         self.death.point()
+        return machine.settings_lost
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
         assert (release, before) == (self.rollout.release, OLD)

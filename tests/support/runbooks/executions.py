@@ -10,20 +10,29 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import sqlalchemy as sa
 
 from hermesops.app import Container
-from hermesops.base.waiting import Pending, pause, until
+from hermesops.base.waiting import Pending, cancel, pause, until
 from hermesops.model.access.break_glass import BreakGlass
+from hermesops.model.api_figures import RequestFigures
 from hermesops.model.billing.events import CREATED
 from hermesops.model.billing.model_usage import Usage
 from hermesops.model.billing.route import ROUTES
+from hermesops.model.connections.service import SERVICES
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.settings.environment import Environment
-from hermesops.store.registry.schema import tables
+from hermesops.store.registry import Registry
+from hermesops.store.registry.database import Database
+from hermesops.store.registry.repositories.base import insert_if_absent
+from hermesops.store.registry.schema import tables, user_tables
+from hermesops.store.user_rows.api_figures import ApiFigures
 from tests.support.billing.many_subscriptions import prepared
 from tests.support.billing.stripe_events import USER, event, subscription
 from tests.support.real.commands.command import Command, Ran
@@ -578,6 +587,126 @@ async def price_unknown(world: Command) -> None:
     await knowing.ok("worker", "--once")
     assert USER in (await knowing.ok("instance", "list")).stdout
     await world.ok("instance", "terminate", USER, "--now", "--without-backup", "--yes", "--reason", "t")
+
+
+async def of_the_api(
+    world: Command, alert: str, *, begin: Callable[[Database], object], end: Callable[[Database], object]
+) -> None:
+    """Let an alert about the users' API fire and end by rows, and run its runbook before and after."""
+    registry = registry_of(world)
+    database = registry._database
+    try:
+        async with watched(world) as (command, _), monitoring(command):
+            begin(database)
+            keeping = asyncio.ensure_future(repeated(lambda: begin(database)))
+            await alerts_until(command, lambda names: alert in names)
+            outcomes = await halted(command, alert)
+            assert (outcomes["status"], outcomes["status-after"]) == ("done", "differs")
+            await cancel(keeping)
+            end(database)
+            keeping = asyncio.ensure_future(repeated(lambda: end(database)))
+            await mended(command, alert, "--from", "status-after")
+            await alerts_until(command, lambda names: alert not in names)
+            await cancel(keeping)
+    finally:
+        registry.close()
+
+
+async def repeated(work: Callable[[], object]) -> None:
+    """Do something every few seconds, as a process of the API writes its figures."""
+    while True:
+        await pause(5)
+        work()  # not in a thread, which would go on after the end
+
+
+def told_by_the_api(**figures: int) -> Callable[[Database], object]:
+    """Write figures as a process of the API does."""
+    return lambda database: ApiFigures(database).put("process-of-a-test", RequestFigures(**figures))
+
+
+@execution("api-waits")
+async def api_waits(world: Command) -> None:
+    await of_the_api(world, "ApiSlow", begin=told_by_the_api(users=10, slow_users=4), end=told_by_the_api(users=10))
+
+
+@execution("webhook-secret-wrong")
+async def webhook_secret_wrong(world: Command) -> None:
+    await of_the_api(
+        world, "WebhooksRefused", begin=told_by_the_api(webhooks_refused=5), end=told_by_the_api(webhooks_taken=1)
+    )
+
+
+@execution("turns-left")
+async def turns_left(world: Command) -> None:
+    ada = await instance_of(world, "ada")
+    turns = user_tables.turns
+    is_it = turns.c.client_key == "turn-of-a-test"
+
+    def begin(database: Database) -> None:
+        with database.writing() as connection:
+            at = database.now(connection) - timedelta(minutes=5)
+            row = {
+                "id": str(uuid4()),
+                "user_id": ada.user_id,
+                "instance_id": ada.id,
+                "conversation": "left",
+                "client_key": "turn-of-a-test",
+                "state": "running",
+                "created_at": at,
+                "carried_until": at,
+            }
+            insert_if_absent(connection, turns, row)
+
+    def end(database: Database) -> None:
+        with database.writing() as connection:
+            connection.execute(turns.delete().where(is_it))
+
+    await of_the_api(world, "TurnsOrphaned", begin=begin, end=end)
+
+
+@execution("connections-ended")
+async def connections_ended(world: Command) -> None:
+    for user in ("bob", "cyd"):
+        await world.ok("provision", user, "--plan", "light")
+    instances = [await instance_of(world, user) for user in ("ada", "bob", "cyd")]
+    rows = user_tables.user_connections
+    is_theirs = rows.c.instance_id.in_([instance.id for instance in instances])
+
+    def begin(database: Database) -> None:
+        with database.writing() as connection:
+            now = database.now(connection)
+            for instance in instances:
+                row = {
+                    "id": instance.id,
+                    "user_id": instance.user_id,
+                    "instance_id": instance.id,
+                    "service": SERVICES[0].slug,
+                    "state": "expired",
+                    "account": f"ca_{instance.id}",
+                    "created_at": now,
+                    "changed_at": now,
+                    "link_expires_at": now,
+                }
+                insert_if_absent(connection, rows, row)
+
+    def end(database: Database) -> None:
+        with database.writing() as connection:
+            connection.execute(rows.delete().where(is_theirs))
+
+    await of_the_api(world, "ConnectionsExpired", begin=begin, end=end)
+    for user in ("bob", "cyd"):
+        await world.ok("instance", "terminate", user, "--now", "--without-backup", "--yes", "--reason", "t")
+
+
+def registry_of(world: Command) -> Registry:
+    """The world's registry."""
+    return Container(Environment.load("local", world.environ), lambda _: None).registry
+
+
+async def instance_of(world: Command, user: str) -> Instance:
+    """A user's instance."""
+    with closing(registry_of(world)) as registry:
+        return registry.instances.find(user)
 
 
 async def ended_once(world: Command, alert: str, mend: Callable[[], object]) -> None:

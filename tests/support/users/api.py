@@ -39,21 +39,23 @@ from hermesops.localcloud.vendors.composio.composio import LocalComposio
 from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
 from hermesops.model.connections.service import SERVICES
 from hermesops.model.fleet.instance import Instance
-from hermesops.model.operation import Operation
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.repositories.billing.events import receive
 from hermesops.store.registry.schema.role_grants import API as API_ROLE
+from hermesops.store.registry.schema.role_grants import CONNECTIONS as CONNECTIONS_ROLE
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.approvals import TurnApprovals
 from hermesops.store.user_rows.connections import UserConnections
 from hermesops.store.user_rows.files import ChatFiles
 from hermesops.store.user_rows.mcp_access import McpAccesses
+from hermesops.store.user_rows.metering import MeteredSums
 from hermesops.store.user_rows.plans import UserPlans
 from hermesops.store.user_rows.requests import UserRequests
 from hermesops.store.user_rows.sessions import WebSessions
+from hermesops.store.user_rows.settings_copies import SettingsCopies
 from hermesops.store.user_rows.turns import Turns
 from hermesops.users.agent_jobs.service import AgentJobs
-from hermesops.users.agent_settings.service import AgentSettings, Patch
+from hermesops.users.agent_settings.service import CopiedSettings
 from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.agent_runs import AgentRuns
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier
@@ -127,6 +129,7 @@ class UsersApi:
 
     Attributes:
         database: As the API has it.
+        connection_rows: The database as the process of connections has it.
         agent: Ada's.
         make_events: Makes the events of a process.
         denied: Users whom the API refuses.
@@ -138,6 +141,7 @@ class UsersApi:
     agent: ScriptedAgent
     ada: Instance
     composio: LocalComposio
+    connection_rows: Database
     make_events: Callable[[], EventLog] = EventLog
     denied: set[str] = field(default_factory=set)
     processes: list[Process] = field(default_factory=list)
@@ -163,8 +167,8 @@ class UsersApi:
 
     @property
     def upkeep(self) -> ConnectionUpkeep:
-        rows, accesses = UserConnections(self.database), McpAccesses(self.database)
-        return ConnectionUpkeep(UserAccounts(self.database), rows, accesses, self.vendor)
+        rows, accesses = UserConnections(self.connection_rows), McpAccesses(self.connection_rows)
+        return ConnectionUpkeep(UserAccounts(self.connection_rows), rows, accesses, self.vendor)
 
     def token(self, user: str = "", **changes: object) -> str:
         return self.issuer.access_token(Person(user or self.ada.user_id, "ada"), **changes)
@@ -203,7 +207,7 @@ class UsersApi:
         carrier = TurnCarrier(rows, runs, events, uuid4().hex, accounts.now)
         chat = Chat(accounts, rows, runs, events, carrier)
         origin, url = f"http://localhost:{port}", self.issuer.url
-        connected, accesses = UserConnections(self.database), McpAccesses(self.database)
+        connected, accesses = UserConnections(self.connection_rows), McpAccesses(self.connection_rows)
         client = IssuerClient(IssuerAddresses(url, f"{url}/keys", f"{url}/authorize", f"{url}/token", LOCAL_CLIENT))
         issuers = [Issuer(url, "cognito", frozenset({LOCAL_CLIENT}), client.keys)]
         tokens = Tokens(issuers, denied=lambda user: user in self.denied)
@@ -218,13 +222,14 @@ class UsersApi:
             files=rows.files,
             chat=chat,
             jobs=AgentJobs(accounts, relay),
-            settings=AgentSettings(self.relay.registry, _no_machines),
+            settings=CopiedSettings(SettingsCopies(self.database, KEYS)),
             pages=Pages.load(),
             requests=Requests(UserRequests(self.database, KEYS)),
             plans=UserPlans(self.database, KEYS),
+            metered=MeteredSums(self.database),
             stripe=StripeDoor(lambda: [STRIPE.secret], partial(receive, self.database), 300),
             connections=Connections(
-                accounts,
+                UserAccounts(self.connection_rows),
                 connected,
                 self.upkeep,
                 self.vendor,
@@ -236,10 +241,6 @@ class UsersApi:
         return chat, parts
 
 
-async def _no_machines(_user: str, _patch: Patch, _why: str) -> Operation:
-    raise UnavailableError("there are no machines here")
-
-
 @contextlib.asynccontextmanager
 async def users_api(
     folder: Path, url: str, clock: TurnedClock, make_events: Callable[[], EventLog] = EventLog
@@ -248,7 +249,7 @@ async def users_api(
     give_threads()
     agent = ScriptedAgent()
     async with contextlib.AsyncExitStack() as stack:
-        own_url = _url_of_api(url)
+        own_url, connections_url = _url_of(url, API_ROLE), _url_of(url, CONNECTIONS_ROLE)
         relay = await stack.enter_async_context(relaying(folder, url=url, clock=clock))
         agent_url = await stack.enter_async_context(served(agent.app()))
         listener = socket.create_server((HOST, 0))
@@ -268,18 +269,20 @@ async def users_api(
         await stack.enter_async_context(served(Starlette(routes=routes), listener))
         database = Database(own_url, clock=clock)
         stack.callback(database.close)
+        connection_rows = Database(connections_url, clock=clock)
+        stack.callback(connection_rows.close)
         ada = relay.agent("ada", agent_url)
-        api = UsersApi(relay, database, issuer, agent, ada, composio, make_events)
+        api = UsersApi(relay, database, issuer, agent, ada, composio, connection_rows, make_events)
         await stack.enter_async_context(api.started())
         yield api
 
 
-def _url_of_api(url: str) -> str:
-    """The database as the API has it: in PostgreSQL by a role with rights of its own, which a migration gives it."""
+def _url_of(url: str, role: str) -> str:
+    """The database as a service has it: in PostgreSQL by a role with rights of its own, which a migration gives it."""
     if not url.startswith("postgresql"):
         return url
-    make_role(url, API_ROLE)
-    return as_role(url, API_ROLE)
+    make_role(url, role)
+    return as_role(url, role)
 
 
 @dataclass

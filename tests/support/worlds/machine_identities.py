@@ -36,12 +36,17 @@ class Machine:
 
 
 async def machine_of(world: Command, user: str) -> Machine:
-    """Its files, as somebody with the vendor's key reads them."""
+    """The files of an instance's machine, as somebody with the vendor's key reads them."""
+    shown = (await world.ok("instance", "show", user, "--json")).json["instance"]
+    return await machine_by_id(world, MachineId(shown["machine_id"]))
+
+
+async def machine_by_id(world: Command, machine_id: MachineId) -> Machine:
+    """The same of any machine."""
     folder, layout = world.home / "local" / "world", Layout()
     facts = json.loads((folder / "world.json").read_text())
-    shown = (await world.ok("instance", "show", user, "--json")).json["instance"]
     async with Client(f"{facts['api_url']}/api/v1", (folder / "api.key").read_text().strip()) as client:
-        channel = ToolboxChannel(client, MachineId(shown["machine_id"]))
+        channel = ToolboxChannel(client, machine_id)
         paths = (layout.machine_certificate, layout.authority, layout.machine_key, layout.machine_request)
         certificate, authority, key, request = [await channel.get(str(path)) for path in paths]
     return Machine(Credential.from_pem(certificate, authority), key, request)

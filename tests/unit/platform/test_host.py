@@ -4,8 +4,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
+import pytest
+
+from hermesops.errors import UnavailableError
 from hermesops.model.access.certificate import CallerName
 from hermesops.model.ids import MachineId
+from hermesops.platform import host
 from hermesops.platform.host import ROLES, CertificatePairs, HostAddress, stages_of
 from hermesops.platform.parts.tls import is_good, is_of_caller
 from hermesops.vendor.channel import Completed
@@ -58,18 +63,42 @@ async def test_roles_of_one_run_get_the_same_certificate_and_a_host_that_has_a_g
     assert await again.client("hermesops-monitor", "/etc/worker.crt") != ("", "")
 
 
+async def test_who_waits_for_users_asks_both_processes_by_the_pages_name_and_names_the_one_that_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    statuses, hosts = {"/health": 200, "/api/hermes/connections": 401}, set[str]()
+
+    async def get(_: httpx.AsyncClient, url: str, *, headers: dict[str, str]) -> httpx.Response:
+        hosts.add(headers["host"])
+        return httpx.Response(statuses[httpx.URL(url).path])
+
+    monkeypatch.setattr(httpx.AsyncClient, "get", get)
+    monkeypatch.setattr(host, "_ANSWERS_S", 0.01)
+    unused: Any = None
+    context: Any = lambda: True  # noqa: E731 - httpx takes it for a context
+    platform = host.PlatformHost("local", unused, unused, unused, {}, context, print)
+    url, name = "https://10.213.0.1:18091", "https://agents.example/api/hermes"
+    await platform.wait_for_users(url, name, has_connections=True)
+    assert hosts == {"agents.example"}
+    for path, unit in (("/health", "hermesops-api-1"), ("/api/hermes/connections", "hermesops-connections")):
+        monkeypatch.setitem(statuses, path, 503)
+        with pytest.raises(UnavailableError, match=unit) as error:
+            await platform.wait_for_users(url, name, has_connections=True)
+        assert f"platform logs {unit}" in str(error.value.hint)
+        monkeypatch.setitem(statuses, path, 200 if path == "/health" else 401)
+    monkeypatch.setitem(statuses, "/api/hermes/connections", 503)
+    await platform.wait_for_users(url, name, has_connections=False)
+
+
 def test_roles_that_need_nothing_of_each_other_run_side_by_side() -> None:
     assert stages_of(ROLES, side_by_side=True) == [
         [("hermes_base", "hermes_platform_tls")],
         [
             (
-                *("hermes_platform_object_store", "hermes_platform_postgresql"),
-                *("hermes_platform_control", "hermes_platform_api"),
+                *("hermes_platform_object_store", "hermes_platform_postgresql", "hermes_platform_redis"),
+                *("hermes_platform_control", "hermes_platform_api", "hermes_platform_connections"),
             ),
-            (
-                *("hermes_platform_redis", "hermes_platform_monitoring"),
-                *("hermes_platform_llm_router", "hermes_platform_edge"),
-            ),
+            ("hermes_platform_monitoring", "hermes_platform_llm_router", "hermes_platform_edge"),
         ],
     ]
 

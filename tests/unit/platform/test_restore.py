@@ -10,6 +10,7 @@ from hermesops.access.registry_place import RestoredEpoch
 from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
 from hermesops.model.access.audit import ChainReport
 from hermesops.platform.connect import UNITS
+from hermesops.platform.parts.users import USERS_UP
 from hermesops.platform.restore import DatabaseRestore, target_of
 from hermesops.vendor.channel import Completed
 from tests.support.fakes.parts import part
@@ -58,6 +59,7 @@ async def test_nothing_works_with_the_registry_before_its_new_epoch() -> None:
         "apply latest",
         "epoch",
         f"systemctl enable --quiet --now {' '.join(UNITS)}",
+        USERS_UP,
         "rm -f /var/lib/hermes-platform/postgresql.restoring",
     ]
 

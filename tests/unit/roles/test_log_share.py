@@ -34,5 +34,7 @@ def test_loki_is_told_both_and_machines_send_again_what_it_refuses() -> None:
     loki = (ROLE / "templates" / "loki.yml.j2").read_text()
     assert "ingestion_rate_mb: {{ __hermes_platform_monitoring_logs_rate }}" in loki
     assert "ingestion_burst_size_mb: {{ __hermes_platform_monitoring_logs_burst_mb }}" in loki
+    unit = (ROLE / "templates" / "hermes-platform-ingest.service.j2").read_text()
+    assert "--log-bytes-per-s={{ (__hermes_platform_monitoring_logs_rate | float * 2000000) | round | int }}" in unit
     prometheus = (assets.folder("roles") / "hermes_monitoring" / "templates" / "prometheus.yml.j2").read_text()
     assert "      retry_on_http_429: true\n" in prometheus, "else profile full drops what has to wait"

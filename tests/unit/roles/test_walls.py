@@ -9,7 +9,9 @@ import pytest
 from hermesops.base import assets
 from tests.support.releases.role_files import rendered
 
-ROUTER, INGEST, STORE, API = (f"hermes_platform_{name}" for name in ("llm_router", "monitoring", "object_store", "api"))
+ROUTER, INGEST, STORE, API, CONNECTIONS = (
+    f"hermes_platform_{name}" for name in ("llm_router", "monitoring", "object_store", "api", "connections")
+)
 GIVEN: Mapping[str, object] = {"hermes_platform_llm_router_database_port": 5432}
 
 UNBOUNDED: Mapping[str, str] = {
@@ -50,6 +52,7 @@ def test_every_unit_of_a_platform_has_walls_or_a_reason() -> None:
 
     assert {name for name in units if name not in bounded} == set(UNBOUNDED)
     assert bounded == {
+        "hermesops-connections",
         "hermes-platform-host-exporter",
         "hermes-platform-ingest",
         "hermes-platform-loki",
@@ -124,6 +127,21 @@ def test_the_users_api_reaches_the_registry_the_relay_and_its_issuer_and_nothing
     assert rules[5:] == ["tcp dport 443 accept", "reject"]
     shared = _opened(rendered(API, "api-walls.nft.j2", {"hermes_platform_api_redis": True}))
     assert [rule for rule in shared if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 6380 accept"]
+    of_world = _opened(rendered(API, "api-walls.nft.j2", {"hermes_platform_api_loopback_ports": [7001]}))
+    assert [rule for rule in of_world if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 7001 accept"]
+
+
+def test_the_process_of_connections_reaches_the_registry_and_the_internet_and_nothing_else_of_the_host() -> None:
+    rules = _opened(rendered(CONNECTIONS, "connections-walls.nft.j2"))
+
+    assert rules[0] == "tcp dport 5432 accept"
+    assert rules[1].startswith("fib daddr type local reject")
+    assert rules[-2:] == ["tcp dport 443 accept", "reject"]
+    assert len(rules) == 6
+    of_world = _opened(
+        rendered(CONNECTIONS, "connections-walls.nft.j2", {"hermes_platform_connections_loopback_ports": [7001]})
+    )
+    assert [rule for rule in of_world if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 7001 accept"]
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,26 @@ def test_the_redis_of_the_api_may_be_named_with_its_user_and_not_with_a_password
     assert CANARY not in message
 
 
+def test_what_proves_users_or_carries_their_words_is_asked_in_clear_on_this_computer_alone(tmp_path: Path) -> None:
+    keys = ("web.issuer", "web.keys_url", "web.authorize_url", "web.token_url", "connections.base_url")
+    for key in keys:
+        assert refusal(tmp_path, key, "http://127.0.0.1:7001/issuer") == "", key
+        assert "it is not encrypted" in refusal(tmp_path, key, "http://issuer.test/keys"), key
+        assert key in refusal(tmp_path, key, "ftp://127.0.0.1/keys"), key
+    for url in ("redis://localhost", "redis://127.0.0.1:6379", "rediss://cache.test"):
+        assert refusal(tmp_path, "web.redis_url", url) == "", url
+    for url in ("redis://10.0.0.7", "redis://cache.test:6379", "redis://hermesops@127.0.0.1.evil.test"):
+        assert "web.redis_url" in refusal(tmp_path, "web.redis_url", url), url
+
+
+def test_a_model_that_gets_a_key_is_asked_in_clear_on_this_computer_alone(tmp_path: Path) -> None:
+    url = "http://models.test/v1"
+    assert load(tmp_path, HERMESOPS_MODEL_BASE_URL=url).settings.model.base_url == url
+    with pytest.raises(UsageError, match=r"model\.base_url.*not encrypted"):
+        load(tmp_path, HERMESOPS_MODEL_BASE_URL=url, HERMESOPS_MODEL_API_KEY="key")
+    load(tmp_path, HERMESOPS_MODEL_BASE_URL="http://127.0.0.1:1/v1", HERMESOPS_MODEL_API_KEY="key")
+
+
 def test_a_password_in_a_url_of_the_file_is_refused_by_its_key_and_place(tmp_path: Path) -> None:
     for line in (
         f'prometheus_url = "{URL}"',

@@ -41,17 +41,45 @@ async def roll_back_release(
         RefusedError: Rows would be lost, the release was revoked, or the machine lost it and so did the store.
         UnavailableError: It does not answer, or it did not work.
     """
+    state = await _observed(slots, machine_id, title)
+    release = _chosen(state, to, title)
+    if release == state.current and state.switch is None:
+        return unchanged(release)
+    if release not in state.slots:
+        await slots.install(machine_id, bundle_of(release), python=state.python)
+    return await slots.roll_back(machine_id, to=release, loses=loses, even_revoked=even_revoked)
+
+
+async def preview_rollback(slots: ReleaseClient, machine_id: MachineId, *, to: str, title: str) -> RollbackResult:
+    """The rows and settings that a rollback of a machine would migrate and lose now. Changes nothing.
+
+    Args:
+        to: A release on it, or the beginning of its id; empty for the previous one.
+
+    Raises:
+        UsageError: There is no such release on it.
+        RefusedError: It lost the slot of that release, or its hermes-node is older than previews.
+        UnavailableError: It does not answer.
+    """
+    state = await _observed(slots, machine_id, title)
+    release = _chosen(state, to, title)
+    if release == state.current and state.switch is None:
+        return unchanged(release)
+    return await slots.preview_rollback(machine_id, to=release)
+
+
+async def _observed(slots: ReleaseClient, machine_id: MachineId, title: str) -> SlotsState:
     state = await slots.observe(machine_id)
     if state is None:
         raise UnavailableError(
             f"the machine of {title} does not report its releases", hint=Hint(("instance", "show", title))
         )
-    release = _chosen(state, to, title)
-    if release == state.current and state.switch is None:
-        return RollbackResult(release, release, gap_s=0.0, migrated=0, listed=0, kept="")
-    if release not in state.slots:
-        await slots.install(machine_id, bundle_of(release), python=state.python)
-    return await slots.roll_back(machine_id, to=release, loses=loses, even_revoked=even_revoked)
+    return state
+
+
+def unchanged(release: ReleaseId) -> RollbackResult:
+    """The result where an agent runs the release already, or nothing of its state is replaced."""
+    return RollbackResult(release, release, gap_s=0.0, migrated=0, listed=0, kept="")
 
 
 async def find_machine(

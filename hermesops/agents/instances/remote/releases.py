@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermesops.agents.instances.remote import node_commands
-from hermesops.errors import Hint, UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.machines.release.releases import HandedOut
 from hermesops.model.fleet.slot import BLOBS, Activation, RollbackResult, SlotsState
 from hermesops.model.ids import MachineId
@@ -189,6 +189,23 @@ class ReleaseClient:
         words += " --even-revoked" if even_revoked else ""
         answer = await self._changed(machine_id, words, timeout_s=_BACK_S)
         with understood(machine_id, "release rollback"):
+            return RollbackResult.from_told(answer)
+
+    async def preview_rollback(
+        self, machine_id: MachineId, *, to: ReleaseId | None = None, timeout_s: float = _LOOK_S
+    ) -> RollbackResult:
+        """The rows and settings that ``roll_back`` would migrate and lose now. Changes nothing, and needs no lease.
+
+        Raises:
+            RefusedError: There is no such slot, or its hermes-node is older than that command.
+            UnavailableError: The machine does not answer.
+        """
+        words = f"{PROGRAM} release preview" + (f" --to {to}" if to else "")
+        done = await self.channel_to(machine_id).run(words, timeout_s=timeout_s)
+        if done.exit_code == ExitCode.BAD_REQUEST:
+            raise RefusedError("its hermes-node is older than previews of rollbacks")
+        answer = _answer(done, machine_id, "release preview")
+        with understood(machine_id, "release preview"):
             return RollbackResult.from_told(answer)
 
     async def _changed(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Mapping[str, Any]:

@@ -120,9 +120,10 @@ class RelocatedMachines:
         *,
         lose: bool,  # noqa: ARG002 - nothing is lost by it
         even_revoked: bool = False,  # noqa: ARG002 - an image is not revoked
-    ) -> None:
+    ) -> tuple[str, ...]:
         """Relocate the agent, with its present memory, to a machine of the image from before."""
         await self._undo(target, f"{self.purpose} is rolled back")
+        return ()
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
         """Restore the backup that was proved longest ago onto a warm-pool machine, if those boot the image."""

@@ -107,14 +107,15 @@ class SlotMachines:
             with suppress(UnavailableError, RefusedError):  # the next change tidies what this one leaves
                 await releases.tidy(machine_id)
 
-    async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> None:
+    async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> tuple[str, ...]:
         """Roll the machine back to the release that it had; a slot that it lost is installed anew."""
         async with self._releases(target) as (releases, machine_id):
             before = ReleaseId(target.release_before)
             slots = await releases.observe(machine_id)
             if slots and before not in slots.slots:
                 await releases.install(machine_id, HandedOut(before, self.releases), python=slots.python)
-            await releases.roll_back(machine_id, to=before, loses=lose, even_revoked=even_revoked)
+            result = await releases.roll_back(machine_id, to=before, loses=lose, even_revoked=even_revoked)
+            return result.settings_lost
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
         """Rehearse upgrade and rollback on the first warm-pool machine that is free, and mark it for deletion.

@@ -84,10 +84,11 @@ class TokenMachines:
         *,
         lose: bool,  # noqa: ARG002 - nothing is lost by it
         even_revoked: bool = False,  # noqa: ARG002 - a token that ended does not come back
-    ) -> None:
+    ) -> tuple[str, ...]:
         """Take the agent out of the rotation and hand it a token again; an ended token stays ended."""
         await in_db_thread(self.registry.model_tokens.leave_rotation, target.instance_id, self.rotation)
         await self._hand(target)
+        return ()
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:  # noqa: ARG002 - of the port
         """Nothing to rehearse: machines of a pool have no token."""

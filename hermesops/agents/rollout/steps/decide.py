@@ -254,7 +254,9 @@ def _wait(
 def _rolled_back(observation: RolloutObservation) -> Decision:
     back = len(observation.in_state(TargetState.ROLLED_BACK))
     stay = sum(target.progress.on_release for target in observation.targets)
+    lost = sum(bool(target.progress.settings_lost) for target in observation.targets)
     words = f"{counted(back, 'agent')} rolled back to the previous release" + (f", {stay} not" if stay else "")
+    words += f"; {counted(lost, 'agent')} with settings that are not in force any more" if lost else ""
     return Decision(Change(RolloutState.ROLLED_BACK), words, {"targets": _counts(observation)})
 
 

@@ -201,7 +201,7 @@ class Runner:
         within_s = _rollback_s(observation.rollout)
         try:
             async with asyncio.timeout(within_s) as limit:
-                await self.machines.roll_back(
+                lost = await self.machines.roll_back(
                     target.facts, lose=decisions.may_lose, even_revoked=decisions.even_revoked
                 )
         except RefusedError as error:
@@ -216,8 +216,9 @@ class Runner:
             progress = replace(target.progress, stuck=problem)
             return self._updated(target, target.state, f"not rolled back: {problem}", progress)
         state = TargetState.ROLLED_BACK if well else target.state
-        detail = target.detail if well or not target.detail else f"{target.detail}; rolled back"
-        progress = replace(target.progress, on_release=False, confirmed_at=None, unwell_since=None)
+        words = [target.detail, "" if well or not target.detail else "rolled back", _words_of(lost)]
+        detail = "; ".join(filter(None, words))
+        progress = replace(target.progress, on_release=False, confirmed_at=None, unwell_since=None, settings_lost=lost)
         return self._updated(target, state, detail, progress)
 
     def _updated(self, target: RolloutTarget, state: TargetState, detail: str, progress: Progress) -> RolloutTarget:
@@ -238,6 +239,10 @@ class Runner:
 def _rollback_s(rollout: Rollout) -> float:
     """Seconds in which one target has to be back: a relocation takes as long back as it does forth."""
     return max(_ROLLBACK_S, rollout.spec.attempt_s) if rollout.action is Action.MACHINE else _ROLLBACK_S
+
+
+def _words_of(settings_lost: tuple[str, ...]) -> str:
+    return f"settings not in force any more: {', '.join(settings_lost)}" if settings_lost else ""
 
 
 def _ids(targets: tuple[RolloutTarget, ...]) -> tuple[InstanceId, ...]:

@@ -182,7 +182,7 @@ class Deployment:
         has_release = status is not None and self.rollout.release in {status.activation, status.current}
         return None if has_release else Settle(TargetState.FAILED, problem)
 
-    async def _attempt(self, step: Awaitable[None]) -> str | None:
+    async def _attempt(self, step: Awaitable[object]) -> str | None:
         """The message of a refusal; empty for success, ``None`` for a lost answer: the machine is observed again."""
         try:
             await step

@@ -1,4 +1,4 @@
-"""Figures of the fleet that the registry has: backups, conditions, rollouts, provisions, billing."""
+"""Figures of the fleet that the registry has: backups, conditions, rollouts, provisions, billing, the users' half."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from datetime import datetime
 from hermesops.agents.health.fleet import fleet_health
 from hermesops.agents.rollout.plan.checks import outdated
 from hermesops.automation.monitor.metrics.exposition import Series, series
+from hermesops.model.api_figures import UsersHalf
 from hermesops.model.billing.events import BillingState
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.fleet.overview import ExpectedFleet
@@ -60,7 +61,7 @@ class FleetFigures:
     provisions_s: float = PROVISIONS_S
 
     def read(self, fleet: ExpectedFleet) -> Figures:
-        """Figures of backups, instances, rollouts, provisions and billing."""
+        """Figures of backups, instances, rollouts, provisions, billing and the users' half."""
         expected = {instance.id for instance in fleet.instances}
         return Figures(
             self.registry.backups.newest(),
@@ -79,6 +80,7 @@ class FleetFigures:
                 **self._rollouts(),
                 **self._provisions(fleet.now),
                 **self._billing(fleet.now),
+                **users_half_series(self.registry.users_half.read()),
             },
         )
 
@@ -129,3 +131,21 @@ class FleetFigures:
             )
             for state in _PENDING
         }
+
+
+def users_half_series(half: UsersHalf) -> dict[Series, float]:
+    """Series of the users' half: counts, with services that are known here as their only words. Pure."""
+    requests = half.requests
+    return {
+        series("hermesops_api_processes"): float(half.processes),
+        series("hermesops_api_users", kind="all"): float(requests.users),
+        series("hermesops_api_users", kind="slow"): float(requests.slow_users),
+        series("hermesops_webhooks", outcome="taken"): float(requests.webhooks_taken),
+        series("hermesops_webhooks", outcome="refused"): float(requests.webhooks_refused),
+        series("hermesops_turns_orphaned_users"): float(half.orphaned_users),
+        **{
+            series("hermesops_connections_users", service=each.service, state=state): float(count)
+            for each in half.connections
+            for state, count in (("linked", each.linked), ("expired", each.expired))
+        },
+    }

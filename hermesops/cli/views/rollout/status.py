@@ -8,12 +8,16 @@ from hermesops.cli.views.rollout.progress import span
 from hermesops.views.agents import rollouts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from hermesops.agents.rollout.operators.rollbacks import RollbackPreview
     from hermesops.agents.rollout.reports.explain import Explained
     from hermesops.model.fleet.slot import RollbackResult
     from hermesops.model.ids import InstanceId
     from hermesops.model.rollout.records import Rollout
+
+_NAMED = 20
+"""First agents whose losses are named before a rollback."""
 
 
 def row(record: "Rollout", now: datetime) -> dict[str, object]:
@@ -35,6 +39,25 @@ def rollback_line(user: str, done: "RollbackResult") -> str:
     if done.settings_lost:
         words += f"; not in force, as they are the newer release's alone: {', '.join(done.settings_lost)}"
     return words
+
+
+def rollback_losses(previews: "Sequence[RollbackPreview]") -> list[str]:
+    """The losses of a rollback in a line for each of the first agents that have some; none for none.
+
+    Agents whose losses are unknown are named likewise.
+    """
+    lines = [f"{preview.user}: {words}" for preview in previews if (words := _loss(preview))]
+    more = len(lines) - _NAMED
+    return [*lines[:_NAMED], *([f"{counted(more, 'agent')} more: --dry-run names all"] if more > 0 else [])]
+
+
+def _loss(preview: "RollbackPreview") -> str:
+    result = preview.result
+    if result is None:
+        return f"its losses are unknown: {preview.problem}"
+    settings = f"settings not in force afterwards: {', '.join(result.settings_lost)}" if result.settings_lost else ""
+    rows = f"{counted(result.listed, 'row')} that do not fit the older databases" if result.listed else ""
+    return "; ".join(filter(None, (settings, rows)))
 
 
 def explain_lines(decision: "Explained", titles: "Mapping[InstanceId, str]") -> list[str]:

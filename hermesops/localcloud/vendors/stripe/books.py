@@ -7,11 +7,13 @@ Source: https://docs.stripe.com/api, version 2026-10-28: the fields that hermeso
 
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hermesops.localcloud.vendors.stripe import meters
+from hermesops.localcloud.vendors.stripe.errors import StripeError
 from hermesops.localcloud.world.files import read_object, write_private
 
 PRICES: Mapping[str, tuple[str, int]] = {"price_light": ("light", 2_900), "price_heavy": ("heavy", 5_900)}
@@ -24,19 +26,7 @@ _SHORTEST_CHECKOUT_S, _LONGEST_CHECKOUT_S = 30 * 60, 24 * 3600
 _KEPT = 5_000
 """Objects of a kind that are kept; older ones are forgotten."""
 
-
-class StripeError(Exception):
-    """A refusal as Stripe gives it.
-
-    Attributes:
-        status: Of HTTP.
-        kind: Stripe's type of the error.
-    """
-
-    def __init__(self, message: str, status: int = 400, kind: str = "invalid_request_error") -> None:
-        super().__init__(message)
-        self.status = status
-        self.kind = kind
+_KEPT_EVENTS = 100_000
 
 
 Emit = Callable[[str, Mapping[str, Any]], None]
@@ -61,6 +51,7 @@ class Books:
     subscriptions: dict[str, dict[str, Any]] = field(default_factory=dict)
     invoices: dict[str, dict[str, Any]] = field(default_factory=dict)
     portals: dict[str, dict[str, Any]] = field(default_factory=dict)
+    meter_events: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read subscriptions and sessions from the world's file."""
@@ -78,8 +69,10 @@ class Books:
         for objects in kept.values():
             while len(objects) > _KEPT:
                 del objects[next(iter(objects))]
+        while len(self.meter_events) > _KEPT_EVENTS:
+            del self.meter_events[next(iter(self.meter_events))]
         if self.file:
-            write_private(self.file, json.dumps(kept).encode())
+            write_private(self.file, json.dumps({**kept, "meter_events": self.meter_events}).encode())
 
     @property
     def now(self) -> int:
@@ -94,10 +87,7 @@ class Books:
         Args:
             page: Address below which the pages of sessions are.
         """
-        lines = params.get("line_items") or []
-        price = lines[0].get("price") if len(lines) == 1 else None
-        if price not in PRICES:
-            raise StripeError(f"No such price: '{price}'")
+        price, metered = _bought(params.get("line_items") or [])
         life = int(params.get("expires_at", self.now + _LONGEST_CHECKOUT_S)) - self.now
         if not _SHORTEST_CHECKOUT_S <= life <= _LONGEST_CHECKOUT_S:
             raise StripeError("The `expires_at` timestamp must be between 30 minutes and 24 hours from now")
@@ -119,6 +109,7 @@ class Books:
             "success_url": params["success_url"],
             "cancel_url": params.get("cancel_url", params["success_url"]),
             "price": price,
+            "metered": metered,
             "created": self.now,
             "expires_at": self.now + life,
         }
@@ -148,7 +139,9 @@ class Books:
         session = self.sessions[id_]
         customer = session["customer"] or _id("cus")
         self.customers.setdefault(customer, {"id": customer, "object": "customer"})
-        subscription = self._subscribe(customer, session["price"], session["subscription_metadata"])
+        subscription = self._subscribe(
+            customer, session["price"], session["subscription_metadata"], session.get("metered", [])
+        )
         session.update(
             status="complete", payment_status="paid", url=None, subscription=subscription["id"], customer=customer
         )
@@ -159,14 +152,16 @@ class Books:
 
     @staticmethod
     def _shown(session: Mapping[str, Any]) -> dict[str, Any]:
-        hidden = {"price", "subscription_metadata"}
+        hidden = {"price", "metered", "subscription_metadata"}
         return {name: value for name, value in session.items() if name not in hidden}
 
     # Subscriptions
 
-    def _subscribe(self, customer: str, price: str, metadata: Mapping[str, str]) -> dict[str, Any]:
+    def _subscribe(
+        self, customer: str, price: str, metadata: Mapping[str, str], metered: Sequence[str]
+    ) -> dict[str, Any]:
         id_ = _id("sub")
-        subscription = {
+        subscription: dict[str, Any] = {
             "id": id_,
             "object": "subscription",
             "status": "active",
@@ -179,6 +174,7 @@ class Books:
             "pause_collection": None,
             "items": {"object": "list", "has_more": False, "data": [self._item(price, self.now)]},
         }
+        subscription["items"]["data"] += [self._metered_item(each, self.now) for each in metered]
         self.subscriptions[id_] = subscription
         return subscription
 
@@ -188,6 +184,12 @@ class Books:
         shown = {"id": price, "object": "price", "product": PRODUCT, "unit_amount": cents, "currency": CURRENCY}
         period = {"current_period_start": begin, "current_period_end": begin + MONTH_S}
         return {"id": _id("si"), "object": "subscription_item", "price": shown, "quantity": 1, **period}
+
+    @staticmethod
+    def _metered_item(price: str, begin: int) -> dict[str, Any]:
+        shown = {"id": price, "object": "price", "product": PRODUCT, "unit_amount": None, "currency": CURRENCY}
+        period = {"current_period_start": begin, "current_period_end": begin + MONTH_S}
+        return {"id": _id("si"), "object": "subscription_item", "price": shown, **period}
 
     def subscription(self, id_: str) -> dict[str, Any]:
         """The subscription of an id, as Stripe returns it."""
@@ -205,7 +207,7 @@ class Books:
             ends_at = item["current_period_end"] if ends_with_period else None
             subscription.update(cancel_at_period_end=ends_with_period, cancel_at=ends_at)
         if price:
-            subscription["items"]["data"] = [self._item(price, item["current_period_start"])]
+            subscription["items"]["data"][0] = self._item(price, item["current_period_start"])
         self.emit("customer.subscription.updated", subscription)
         return subscription
 
@@ -223,7 +225,7 @@ class Books:
     def _charge(self, subscription: Mapping[str, Any]) -> None:
         id_, number = _id("in"), len(self.invoices) + 1
         self.invoices[id_] = {
-            **self.invoice(subscription),
+            **self.invoice(subscription, with_usage=False),
             "id": id_,
             "number": f"HERMES-{number:04}",
             "status": "paid",
@@ -231,11 +233,13 @@ class Books:
         }
         self.emit("invoice.paid", self.invoices[id_])
 
-    def invoice(self, subscription: Mapping[str, Any]) -> dict[str, Any]:
-        """An invoice of one month of a subscription, without an id."""
+    def invoice(self, subscription: Mapping[str, Any], *, with_usage: bool = True) -> dict[str, Any]:
+        """An invoice of one month of a subscription, and of the use of meters in this one, without an id."""
         item = subscription["items"]["data"][0]
         plan, cents = PRICES[item["price"]["id"]]
         line = {"object": "line_item", "description": f"Hermes agent, plan {plan}, one month", "amount": cents}
+        lines = [line, *(self._usage(subscription) if with_usage else [])]
+        cents = sum(each["amount"] for each in lines)
         return {
             "object": "invoice",
             "customer": subscription["customer"],
@@ -247,8 +251,25 @@ class Books:
                 "type": "subscription_details",
                 "subscription_details": {"subscription": subscription["id"]},
             },
-            "lines": {"object": "list", "has_more": False, "data": [line]},
+            "lines": {"object": "list", "has_more": False, "data": lines},
         }
+
+    # Meters
+
+    def _usage(self, subscription: Mapping[str, Any]) -> list[dict[str, Any]]:
+        items = subscription["items"]["data"]
+        begin, end = items[0]["current_period_start"], items[0]["current_period_end"]
+        prices = [item["price"]["id"] for item in items]
+        return meters.lines(prices, subscription["customer"], begin, end, self.meter_events.values())
+
+    def meter(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Take an event for a meter."""
+        event = meters.read_event(params, self.meter_events, self.now)
+        if event["identifier"] in self.meter_events:  # forgotten as a name, and counted a second time
+            forgotten = self.meter_events.pop(event["identifier"])
+            self.meter_events[f"{event['identifier']} of {forgotten['created']}"] = forgotten
+        self.meter_events[event["identifier"]] = event
+        return event
 
     # Portal
 
@@ -267,6 +288,17 @@ class Books:
         """A customer's subscriptions, the newest first."""
         theirs = [each for each in self.subscriptions.values() if each["customer"] == customer]
         return sorted(theirs, key=lambda each: int(each["created"]), reverse=True)
+
+
+def _bought(line_items: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
+    """The plan's price among what a checkout sells, and the prices of meters; those have no quantity."""
+    metered = [str(line.get("price")) for line in line_items if line.get("price") in meters.BY_PRICE]
+    if any("quantity" in line for line in line_items if line.get("price") in meters.BY_PRICE):
+        raise StripeError("You cannot specify a quantity for a metered price.")
+    plans = [str(line.get("price")) for line in line_items if line.get("price") not in meters.BY_PRICE]
+    if len(plans) != 1 or plans[0] not in PRICES:
+        raise StripeError(f"No such price: '{', '.join(plans)}'")
+    return plans[0], metered
 
 
 def _id(kind: str) -> str:

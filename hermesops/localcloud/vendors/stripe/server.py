@@ -26,7 +26,9 @@ from starlette.routing import Route
 
 from hermesops.base.network.http import own_client
 from hermesops.base.waiting import cancel, pause
-from hermesops.localcloud.vendors.stripe.books import PRICES, Books, StripeError
+from hermesops.localcloud.vendors.stripe.books import PRICES, Books
+from hermesops.localcloud.vendors.stripe.errors import StripeError
+from hermesops.localcloud.vendors.stripe.meters import METERS, summaries
 
 PREFIX = "/stripe"
 _AGAIN_S = (0.5, 2.0, 5.0, 15.0, 60.0)
@@ -45,6 +47,7 @@ _PARAMETERS: Mapping[str, frozenset[str]] = {
     "portal": frozenset({"customer", "return_url"}),
     "update": frozenset({"cancel_at_period_end"}),
     "preview": frozenset({"subscription"}),
+    "meter": frozenset({"event_name", "identifier", "payload", "timestamp"}),
     "none": frozenset(),
 }
 
@@ -78,10 +81,17 @@ class LocalStripe:
         self.lost = 0
         """How many of the next events nobody gets."""
 
+        self.unanswered = 0
+        """How many of the next events for meters are taken, and their answers lost."""
+
+        self.sums_late_s = 0
+        """Seconds until an event for a meter is in sums."""
+
         self._secret = secret
         self._endpoint = endpoint
         self._answers: dict[str, tuple[str, Mapping[str, Any]]] = {}
         self._deliveries: set[asyncio.Task[None]] = set()
+        self._metering: set[str] = set()
 
     def routes(self) -> list[Route]:
         """Its routes, below its prefix."""
@@ -107,6 +117,9 @@ class LocalStripe:
             self._post("/v1/subscriptions/{id}", "update", self._update),
             self._get("/v1/invoices", self._list_invoices),
             self._post("/v1/invoices/create_preview", "preview", self._preview),
+            Route("/v1/billing/meter_events", self._meter, methods=["POST"]),
+            self._get("/v1/billing/meters", lambda _: _listed_all([meter.shown for meter in METERS])),
+            self._get("/v1/billing/meters/{id}/event_summaries", self._summaries),
             Route("/pay/{id}", self._show_checkout, methods=["GET"]),
             Route("/pay/{id}", self._act_on_checkout, methods=["POST"]),
             Route("/portal/{id}", self._show_portal, methods=["GET"]),
@@ -196,6 +209,38 @@ class LocalStripe:
         if subscription["status"] == "canceled" or subscription["cancel_at_period_end"]:
             raise StripeError("No upcoming invoices for this subscription")
         return self.books.invoice(subscription)
+
+    async def _meter(self, request: Request) -> Response:
+        """Take an event, one of a customer and meter at a time."""
+        body = parameters_of((await request.body())[:_LARGEST].decode())
+        payload = body.get("payload")
+        busy = f"{body.get('event_name')} {payload.get('stripe_customer_id') if isinstance(payload, Mapping) else ''}"
+
+        async def act() -> Mapping[str, Any]:
+            if unknown := body.keys() - _PARAMETERS["meter"]:
+                raise StripeError(f"Received unknown parameter: {min(unknown)}")
+            if busy in self._metering:
+                raise StripeError("Another event of this customer and meter is taken now", 429, "lock_timeout")
+            self._metering.add(busy)
+            try:
+                await pause(0.001)  # other requests come in meanwhile
+                event = self.books.meter(body)
+            finally:
+                self._metering.discard(busy)
+            self.books.keep()
+            return event
+
+        answer = await self._answered(request, act)
+        if answer.status_code == HTTPStatus.OK and self.unanswered:
+            self.unanswered -= 1
+            return Response(status_code=HTTPStatus.BAD_GATEWAY, headers={"stripe-should-retry": "false"})
+        return answer
+
+    def _summaries(self, request: Request) -> Mapping[str, Any]:
+        events = self.books.meter_events.values()
+        query = dict(request.query_params)
+        rows = summaries(request.path_params["id"], query, events, self.books.now, late_s=self.sums_late_s)
+        return _listed_all(rows)
 
     # Pages
 
@@ -337,6 +382,10 @@ def _page_of(rows: list[dict[str, Any]], request: Request, url: str) -> Mapping[
     begin = ids.index(after) + 1 if after else 0
     page = rows[begin : begin + limit]
     return {"object": "list", "url": url, "has_more": begin + limit < len(rows), "data": page}
+
+
+def _listed_all(rows: list[dict[str, Any]]) -> Mapping[str, Any]:
+    return {"object": "list", "url": "", "has_more": False, "data": rows}
 
 
 def _error(error: StripeError) -> Response:

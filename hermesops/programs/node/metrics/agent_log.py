@@ -75,6 +75,7 @@ def read(machine: Machine, counters: dict[str, Any]) -> Iterator[Sample]:
     if machine.files.read(machine.layout.identity) is None or volume.is_closed(machine):
         return
     base = installation.load_base(machine.files, machine.layout.base)
+    _begin_after_restore(machine, base.unit, counters)
     with machine.files.opened_folder(machine.layout.home(base.home)) as home:
         for line in _new_lines(machine, home, ERROR_LOG, counters):
             _count_error(line, counters)
@@ -88,6 +89,13 @@ def read(machine: Machine, counters: dict[str, Any]) -> Iterator[Sample]:
         yield Sample("hermes_model_errors_total", number(counters, status), {"status": status})
     for kind in ("input", "output"):
         yield Sample("hermes_tokens_spent_total", number(counters, kind), {"kind": kind})
+
+
+def _begin_after_restore(machine: Machine, unit: str, counters: dict[str, Any]) -> None:
+    """Count damaged databases from 0 once a gateway runs on a copy: the lines so far are of other databases."""
+    replaced = (machine.files.read(machine.layout.state_replaced) or b"").decode(errors="replace")
+    if replaced != counters.get("state replaced", "") and gateway.observe(machine.system, unit).is_running:
+        counters["state replaced"], counters["malformed"] = replaced, 0
 
 
 def _new_lines(machine: Machine, home: int, name: str, counters: dict[str, Any]) -> Iterator[bytes]:

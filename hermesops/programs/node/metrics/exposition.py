@@ -16,7 +16,7 @@ _LABEL = re.compile(r"[A-Za-z0-9_.:+-]{1,80}")
 _COUNTERS = {
     "hermes_gateway_restarts_total": "Restarts of the gateway since the boot, by systemd and by hermes-node",
     "hermes_gateway_errors_total": "Errors that the agent has logged since the boot",
-    "hermes_database_malformed_total": "Lines of the agent's log since the boot that call a database malformed",
+    "hermes_database_malformed_total": "Lines of the agent's log since boot or restore that call a database malformed",
     "hermes_turns_total": "Turns of the agent since the boot, by outcome",
     "hermes_model_errors_total": "Failed calls of the model since the boot, by HTTP status",
     "hermes_tokens_spent_total": "Tokens of the agent's own calls of the model since the boot",

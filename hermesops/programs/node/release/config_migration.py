@@ -47,6 +47,13 @@ def take_back(machine: Machine, agent: Agent, release: str) -> RestoreResult:
     return RestoreResult()
 
 
+def preview(machine: Machine, agent: Agent, release: str) -> RestoreResult:
+    """The settings that ``take_back`` would migrate and lose now; changes nothing, a gateway may run."""
+    if is_newer(machine, agent, release):
+        return machine.state.preview_config(agent.home, schema_of(record_of(machine, release)))
+    return RestoreResult()
+
+
 def migrate(machine: Machine, agent: Agent, release: str) -> None:
     """Migrate the user's configuration to a release's schema; no gateway runs, and the caller has kept a copy.
 

@@ -20,6 +20,7 @@ from hermesops.programs.node.release.fetch import held_revocations
 from hermesops.programs.node.release.sandbox import try_out
 from hermesops.programs.node.release.slots import slot
 from hermesops.programs.node.release.slots.slot import clear_rollback_files, occupant, take_rollback_files
+from hermesops.programs.node.state import backup
 from hermesops.programs.node.state.snapshots import RestoreResult
 from hermesops.programs.node.system.files import PRIVATE
 from hermesops.wire.documents.lock import Lock
@@ -27,7 +28,6 @@ from hermesops.wire.errors import ExitCode, NodeError, NotReadyError, RefusedErr
 from hermesops.wire.layout import DRAIN_MARKER
 from hermesops.wire.protocol import FencingToken
 
-_RECORDED = {"migrated": "rows_migrated", "listed": "rows_listed"}
 _ASKED = "somebody asked for it"
 _HEALTH_S = 60.0
 _LOOK_S = 1.0
@@ -64,28 +64,66 @@ def rollback(
                 f"release {activation.to} is unconfirmed here: first back to {activation.before}, then on to {to}"
             )
         elif to and to == slot.current(machine):
-            return {"release": to, "from": to, "gap_s": 0.0, "migrated": 0, "listed": 0, "kept": ""}, ExitCode.OK
+            return _repeated(machine, to), ExitCode.OK
         else:
             done = _switch_back(machine, to, loses=loses, even_revoked=even_revoked, drain_s=drain_s)
     return done, ExitCode.OK if done["healthy"] else ExitCode.FAILED
 
 
-def _switch_back(machine: Machine, to: str, *, loses: bool, even_revoked: bool, drain_s: float) -> dict[str, Any]:
-    """Switch from a confirmed release to an older slot."""
+def preview(machine: Machine, *, to: str = "") -> dict[str, Any]:
+    """The rows and settings that ``rollback`` would migrate and lose now. Changes nothing, and waits for no lock.
+
+    Raises:
+        RefusedError: There is no such slot.
+        NotReadyError: A database cannot be read.
+    """
+    current, activation = slot.current(machine), records.load(machine)
+    if activation is not None:
+        target, kept = activation.before, activation.kept
+        is_untouched = activation.phase is Phase.PREPARED
+    else:
+        target, kept = _target(machine, to)
+        is_untouched = target == current
+    answer = {"release": target, "from": activation.to if activation else current}
+    if is_untouched:
+        return {**answer, **asdict(RestoreResult())}
+    agent = agent_of(machine)
+    result = machine.state.preview(agent.home, kept) if kept else RestoreResult()
+    return {**answer, **asdict(result if result.kept else config_migration.preview(machine, agent, target))}
+
+
+def _target(machine: Machine, to: str) -> tuple[str, str]:
+    """The slot of a rollback from a confirmed release, and the name of the state that is kept for it; empty for none.
+
+    Raises:
+        RefusedError: There is no such slot.
+    """
     before = records.history(machine)
     target = to or before.before
     if not target:
         raise RefusedError("no previous slot is known: name a slot with hermes-node release rollback --to")
     if target not in machine.slots.names():
         raise RefusedError(f"there is no slot of release {target}; there are {', '.join(machine.slots.names())}")
+    return target, before.kept if target == before.before else ""
+
+
+def _repeated(machine: Machine, to: str) -> dict[str, Any]:
+    """The answer of a rollback to the release that runs; names the settings again that the last rollback to it lost."""
+    last = records.history(machine).last or {}
+    lost = last.get("settings_lost") or () if last.get("from") == to else ()
+    return {"release": to, "from": to, "gap_s": 0.0, **asdict(RestoreResult(settings_lost=tuple(lost)))}
+
+
+def _switch_back(machine: Machine, to: str, *, loses: bool, even_revoked: bool, drain_s: float) -> dict[str, Any]:
+    """Switch from a confirmed release to an older slot."""
+    target, kept_copy = _target(machine, to)
     if not even_revoked:
         _refuse_revoked(machine, target)
     agent = agent_of(machine)
-    kept_copy = before.kept if target == before.before else ""
     preview = machine.state.preview(agent.home, kept_copy) if kept_copy else RestoreResult()
     if preview.kept:
         _refuse_loss(preview, loses=loses)
-    elif (target != before.before or kept_copy) and not loses:  # a copy is kept for a month
+    elif (target != records.history(machine).before or kept_copy) and not loses:  # a copy is kept for a month
         _refuse_unreadable(machine, agent, target)
     starts = is_running(machine, agent)
     activation = Activation(slot.current(machine), target, Phase.PREPARED, kept_copy if preview.kept else "", starts)
@@ -246,7 +284,9 @@ def _restore(machine: Machine, agent: Agent, activation: Activation) -> RestoreR
     if not activation.kept:
         return config_migration.take_back(machine, agent, activation.before)
     config_migration.end(machine)
-    return machine.state.restore(agent.home, activation.kept)
+    restored = machine.state.restore(agent.home, activation.kept)
+    backup.note_replaced(machine)
+    return restored
 
 
 def _start_gateway(machine: Machine, agent: Agent, activation: Activation) -> bool:

@@ -152,9 +152,16 @@ def keep(home: AgentHome, name: str, /) -> None:
 
 
 def preview(home: AgentHome, name: str, /) -> RestoreResult:
-    """Count the rows that ``restore`` would migrate and list now; empty where nothing of that name is kept."""
+    """The rows and settings that ``restore`` would migrate and lose now; empty where nothing of that name is kept."""
     report = as_user.run(home, "preview", name, timeout_s=_READ_S)
     with _understood("preview"):
+        return _restored(report)
+
+
+def preview_config(home: AgentHome, schema: int, /) -> RestoreResult:
+    """The settings that ``take_config_back`` would migrate and lose now."""
+    report = as_user.run(home, "preview_config", str(schema), timeout_s=_READ_S)
+    with _understood("preview_config"):
         return _restored(report)
 
 
@@ -257,6 +264,11 @@ def _take_config_back(home: Path, schema: int) -> RestoreResult:
     return RestoreResult(settings_migrated=settings.migrated, settings_lost=settings.lost)
 
 
+def _preview_config(home: Path, schema: int) -> RestoreResult:
+    settings = user_config.preview(home, schema)
+    return RestoreResult(settings_migrated=settings.migrated, settings_lost=settings.lost)
+
+
 def _unpack(home: Path) -> dict[str, Any]:
     if swap.is_begun(home):
         raise RefusedError("the state is being replaced")
@@ -285,6 +297,7 @@ _VERBS: Mapping[str, Callable[..., Mapping[str, Any] | None]] = {
     "prune": lambda home, older_than_s: {"removed": snapshots.prune(home, float(older_than_s))},
     "keep_config": user_config.keep,
     "keep_migrated_config": user_config.keep_migrated,
+    "preview_config": lambda home, schema: asdict(_preview_config(home, int(schema))),
     "take_config_back": lambda home, schema: asdict(_take_config_back(home, int(schema))),
     "make_trial_copy": lambda home, schema: snapshots.make_trial_copy(home, int(schema)),
     "trial_schemas": lambda home: {"schemas": snapshots.trial_schemas(home)},

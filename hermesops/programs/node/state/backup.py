@@ -13,7 +13,7 @@ from hermesops.programs.node.instance.agent.installation import BACKUP_USER, Age
 from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.system.files import PRIVATE
 from hermesops.programs.node.system.restic import MAX_REPOSITORY_BYTES, Repository
-from hermesops.wire.errors import RefusedError
+from hermesops.wire.errors import NodeError, RefusedError
 from hermesops.wire.protocol import FencingToken, identity_from_json
 
 
@@ -96,6 +96,7 @@ def restore(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict
             raise
         machine.state.switch(agent.home)
         fencing.note_restored(machine, copied.snapshot)
+        note_replaced(machine)
         machine.remove(machine.layout.restoring)
     return {
         "snapshot": copied.snapshot,
@@ -109,7 +110,15 @@ def settle(machine: Machine, agent: Agent) -> None:
     """Finish a restore that was killed during the replacement; the caller holds the lock."""
     if is_interrupted(machine):
         machine.state.settle(agent.home)
+        note_replaced(machine)
         machine.remove(machine.layout.restoring)
+
+
+def note_replaced(machine: Machine) -> None:
+    """Store that a copy replaced the state: ``metrics`` counts damage from then on. A failed write fails nothing."""
+    with suppress(OSError, NodeError):
+        record = json.dumps({"at": machine.system.now()})
+        machine.files.write_if_changed(machine.layout.state_replaced, record.encode(), PRIVATE)
 
 
 def is_interrupted(machine: Machine) -> bool:

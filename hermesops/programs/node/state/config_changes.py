@@ -69,6 +69,16 @@ class _Entry:
     value: object
 
 
+def changed_settings(before: str, after: str) -> tuple[str, ...]:
+    """Names of the settings that differ between two files of one schema; ``WHOLE`` where they cannot be told apart."""
+    try:
+        older, newer = _settings(before), _settings(after)
+    except OddFileError:
+        return () if before == after else (WHOLE,)
+    differ = [path for path in {**older, **newer} if path != _VERSION and _value(older, path) != _value(newer, path)]
+    return tuple(map(_name, differ[:NAMED]))
+
+
 def migrate_changes(base: str, newer: str, older: str) -> tuple[str, SettingsResult]:
     """Migrate the changes from one file to its later form to a third one.
 

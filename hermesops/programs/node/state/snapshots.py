@@ -115,10 +115,11 @@ def _migrate_settings(home: Path, newer: Path) -> SettingsResult:
 
 
 def preview(home: Path, name: str) -> RestoreResult:
-    """Count the rows that ``restore`` would migrate and list now; changes nothing.
+    """Count the rows that ``restore`` would migrate and list now, and name the settings; changes nothing.
 
     Returns:
-        The counts, and ``kept`` with the folder of the kept state; all empty where none of that name is kept any more.
+        The counts and names, and ``kept`` with the folder of the kept state; all empty where none of that name is kept
+        any more.
 
     Raises:
         NotReadyError: A database cannot be read.
@@ -126,7 +127,7 @@ def preview(home: Path, name: str) -> RestoreResult:
     place = _place(home, "kept", name)
     if not place.exists():
         return RestoreResult()
-    done = MigratedRows()
+    done, settings = MigratedRows(), user_config.preview_migration(home, place / _CONFIG)
     for each in json.loads((place / _MANIFEST).read_text(encoding="utf-8")):
         if each == _CONFIG or not _is_file(home / each):
             continue
@@ -134,7 +135,8 @@ def preview(home: Path, name: str) -> RestoreResult:
             done += migrate_rows(place / each, home / each, lambda _table, _row: None, dry_run=True)
         except sqlite3.DatabaseError as error:
             raise NotReadyError(f"{each}: {error}") from error
-    return RestoreResult(done.migrated, done.listed, f"{os.fsdecode(contents.OURS)}/kept/{name}")
+    folder = f"{os.fsdecode(contents.OURS)}/kept/{name}"
+    return RestoreResult(done.migrated, done.listed, folder, settings.migrated, settings.lost)
 
 
 def prune(home: Path, older_than_s: float) -> int:

@@ -15,7 +15,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from hermesops.programs.node.state.config_changes import WHOLE, SettingsResult, migrate_changes
+from hermesops.programs.node.state.config_changes import WHOLE, SettingsResult, changed_settings, migrate_changes
 from hermesops.programs.node.system.files import sync
 from hermesops.wire.state import contents
 from hermesops.wire.state.contents import CONFIG
@@ -97,17 +97,46 @@ def take_back(home: Path, schema: int) -> SettingsResult | None:
     return settings
 
 
+def preview(home: Path, schema: int) -> SettingsResult:
+    """The result that ``take_back`` would have now; changes nothing."""
+    older, present = source(home, schema), _present(home)
+    if present is None or older == home / _CONFIG:
+        return SettingsResult()
+    return _with_changes(home, present, older, _read(home / _CONFIG))[1]
+
+
 def migrate(home: Path, newer: Path) -> SettingsResult:
     """Keep a newer configuration that was moved away, and migrate its changes to the present one.
 
-    May be repeated. Does nothing where it is not newer.
+    May be repeated. One of the present schema is left where it is, and its other settings are named: nobody knows which
+    of them the user changed, and which the release that is left.
     """
     schema, present = schema_in(_read(newer)), _present(home)
     if schema is None or present is None or schema <= present:
-        return SettingsResult()
+        return _differences(home / _CONFIG, newer)
     _keep_newer(home, newer)
     text, settings = _with_changes(home, schema, home / _CONFIG, _read(newer))
     return settings if not settings.migrated or _put(home, text) else SettingsResult(lost=(WHOLE,))
+
+
+def preview_migration(home: Path, older: Path) -> SettingsResult:
+    """The result that ``migrate`` would have if an older configuration took the place of the present one now."""
+    newer = home / _CONFIG
+    schema, before = schema_in(_read(newer)), schema_in(_read(older))
+    if schema is None or before is None or schema <= before:
+        return _differences(older, newer)
+    return _with_changes(home, schema, older, _read(newer))[1]
+
+
+def _differences(older: Path, newer: Path) -> SettingsResult:
+    """The settings of a configuration that another one of its schema has not, as lost."""
+    before, after = _read(older), _read(newer)
+    if not before or not after:
+        return SettingsResult()
+    try:
+        return SettingsResult(lost=changed_settings(before.decode(), after.decode()))
+    except UnicodeDecodeError:
+        return SettingsResult(lost=() if before == after else (WHOLE,))
 
 
 def _keep_newer(home: Path, newer: Path) -> None:
@@ -119,11 +148,12 @@ def _keep_newer(home: Path, newer: Path) -> None:
 
 
 def _with_changes(home: Path, schema: int, older: Path, newer: bytes) -> tuple[bytes, SettingsResult]:
-    """An older configuration with the user's changes to the one of a schema."""
+    """An older configuration with the user's changes to the one of a schema.
+
+    Without the file that a migration left, nobody knows what was changed since: the whole is named.
+    """
     data, base = _read(older), _read(_place(home) / f"{schema}.{_MIGRATED}")
-    if not base:
-        return data, SettingsResult()
-    if not newer:
+    if not base or not newer:
         return data, SettingsResult(lost=(WHOLE,))
     try:
         text, settings = migrate_changes(base.decode(), newer.decode(), data.decode())

@@ -17,8 +17,11 @@ from hermesops.store.registry.schema.tables import (
     users,
 )
 from hermesops.store.registry.schema.user_tables import (
+    api_figures,
     chat_files,
     mcp_access,
+    metered_usage,
+    settings_copies,
     turn_approvals,
     turns,
     user_connections,
@@ -32,6 +35,9 @@ ROUTER = "router"
 
 API = "hermes_api"
 """Role of the users' API, which the internet reaches."""
+
+CONNECTIONS = "connections"
+"""Role of the process of users' connections, which the internet and agents reach."""
 
 ALL = ("*",)
 """Every column of a table, those of later revisions too."""
@@ -93,7 +99,7 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
         TableRights(schema_version.VERSION, select=ALL),
         TableRights(users, select=("id", "alias")),
         TableRights(hermes_instances, select=("id", "user_id", "plan", "status", "created_at", "last_heartbeat")),
-        TableRights(instance_details, select=("instance_id", "region")),
+        TableRights(instance_details, select=("instance_id", "region", "settings_revision")),
         TableRights(model_usage, select=("day", "instance_id", "input_tokens", "output_tokens", "micros")),
         TableRights(model_budgets, select=("plan", "micros")),
         TableRights(
@@ -127,11 +133,18 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
             insert=("id", "user_id", "kind", "client_key", "body", "state", "created_at"),
         ),
         TableRights(user_plans, select=ALL),
-        TableRights(user_connections, select=ALL, insert=ALL, update=ALL, deletes=True),
-        TableRights(
-            mcp_access, select=ALL, insert=ALL, update=("token_hash", "created_at", *_MCP_SESSION), deletes=True
-        ),
+        TableRights(metered_usage, select=("user_id", "meter", "quantity", "measured_at", "state")),
+        TableRights(settings_copies, select=ALL),
+        TableRights(api_figures, select=ALL, insert=ALL, update=ALL, deletes=True),
         TableRights(billing_events, select=("id",), insert=("body", "signature", "received_at"), numbers=True),
+    ),
+    CONNECTIONS: (
+        TableRights(schema_version.VERSION, select=ALL),
+        TableRights(hermes_instances, select=("id", "user_id", "plan", "status", "created_at", "last_heartbeat")),
+        TableRights(instance_details, select=("instance_id", "region")),
+        TableRights(web_sessions, select=ALL, update=("tokens",), deletes=True),
+        TableRights(user_connections, select=ALL, insert=ALL, update=ALL, deletes=True),
+        TableRights(mcp_access, select=ALL, update=_MCP_SESSION),
     ),
 }
 """The rights of each role. A column that the registry's own key seals is in none."""

@@ -107,6 +107,8 @@ instance_details = sa.Table(
     sa.Column("model_token_floor", sa.Integer, nullable=True),
     # The rollout of tokens that the present generation belongs to.
     sa.Column("model_token_rotation", sa.String(32), nullable=True),
+    # Grows with each change of the settings, so that a copy of them is known to be old.
+    sa.Column("settings_revision", sa.Integer, nullable=False, server_default="0"),
 )
 
 unassigned_machines = sa.Table(

@@ -1,6 +1,7 @@
-"""Tables of the users' half: turns of the web chat, its files, requests, plans, sessions of pages, and connections.
+"""Tables of the users' half: turns of the web chat, files, requests, plans, usage, settings, sessions, connections.
 
-The users' API writes them, but for decisions about requests and for plans, which workers write.
+The users' API writes them, but for decisions about requests, plans, metered usage and copies of settings, which workers
+write.
 
 A second key ring, ``messages``, seals what users say: the process that the internet reaches needs no other key.
 """
@@ -14,9 +15,12 @@ __all__ = [
     "LIVE_CONNECTION",
     "MESSAGES",
     "OPEN_TURN",
+    "api_figures",
     "chat_files",
     "mcp_access",
     "metadata",
+    "metered_usage",
+    "settings_copies",
     "turn_approvals",
     "turns",
     "user_connections",
@@ -129,6 +133,55 @@ user_plans = sa.Table(
     sa.Column("user_id", uuid(), primary_key=True),
     sa.Column("statement", sa.Text, nullable=False, info={SEALED: MESSAGES}),
     sa.Column("read_at", UtcTimestamp, nullable=False),
+)
+
+metered_usage = sa.Table(
+    "metered_usage",
+    metadata,
+    # Each row is one event for a meter at Stripe, which refuses the identifier a second time.
+    sa.Column("identifier", sa.String(100), primary_key=True),
+    # Texts and not enumerations of the database: words are added with time, and an older hermesops may meet one.
+    sa.Column("meter", sa.String(32), nullable=False),
+    # No keys of instances and users: what was used is billed after their rows are gone, too.
+    sa.Column("instance_id", uuid(), nullable=False),
+    sa.Column("user_id", uuid(), nullable=False),
+    sa.Column("subscription_id", sa.String(255), nullable=False),
+    sa.Column("day", sa.Date, nullable=False),
+    sa.Column("sequence", sa.Integer, nullable=False),
+    sa.Column("quantity", sa.BigInteger, nullable=False),
+    # A whole minute, of which Stripe's sum says whether the event arrived.
+    sa.Column("measured_at", UtcTimestamp, nullable=False, index=True),
+    sa.Column("entered_at", UtcTimestamp, nullable=False),
+    sa.Column("state", sa.String(16), nullable=False, index=True),
+    sa.Column("customer", sa.String(255), nullable=False, server_default=""),
+    sa.Column("first_tried_at", UtcTimestamp, nullable=True),
+    sa.Column("ended_at", UtcTimestamp, nullable=True, index=True),
+    sa.Column("detail", sa.String(500), nullable=False, server_default=""),
+    sa.UniqueConstraint("user_id", "meter", "measured_at", name="uq_metered_usage_minute"),
+    sa.Index("ix_metered_usage_day", "day"),
+)
+
+settings_copies = sa.Table(
+    "settings_copies",
+    metadata,
+    # What users may set of their agents, for the API, which has no key to the settings themselves.
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),
+    sa.Column("settings", sa.Text, nullable=False, info={SEALED: MESSAGES}),
+    # Of the settings that were copied; another one in instance_details means that they were changed since.
+    sa.Column("revision", sa.Integer, nullable=False),
+    sa.Column("copied_at", UtcTimestamp, nullable=False),
+)
+
+api_figures = sa.Table(
+    "api_figures",
+    metadata,
+    # Each process of the API writes its row every few seconds: counts of the last minutes, and nothing of a user's.
+    sa.Column("process", sa.String(64), primary_key=True),
+    sa.Column("written_at", UtcTimestamp, nullable=False),
+    sa.Column("users", sa.Integer, nullable=False),
+    sa.Column("slow_users", sa.Integer, nullable=False),
+    sa.Column("webhooks_taken", sa.Integer, nullable=False),
+    sa.Column("webhooks_refused", sa.Integer, nullable=False),
 )
 
 user_connections = sa.Table(

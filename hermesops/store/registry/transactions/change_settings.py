@@ -9,6 +9,7 @@ from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.store.registry.repositories.base import Repository, WriteContext
 from hermesops.store.registry.repositories.instances.instance import InstanceSecretRepository, update_details
 from hermesops.store.registry.repositories.operations import OperationRepository, last_in
+from hermesops.store.registry.schema.tables import instance_details
 
 _KIND = OperationKind.CONFIGURE
 
@@ -40,7 +41,10 @@ class SettingsTransactions(Repository):
             fields = changed(before, settings)
             if fields:
                 last = last_in(connection, _KIND, subject)
-                values = {"settings": self._secrets.seal_settings_in(connection, settings, "settings", instance_id)}
+                values: dict[str, object] = {
+                    "settings": self._secrets.seal_settings_in(connection, settings, "settings", instance_id),
+                    "settings_revision": instance_details.c.settings_revision + 1,
+                }
                 if last is None or last.status is OperationStatus.DONE:
                     values["settings_before"] = self._secrets.seal_settings_in(
                         connection, before, "settings_before", instance_id

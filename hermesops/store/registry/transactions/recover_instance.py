@@ -52,6 +52,7 @@ class RecoveryTransactions(Repository):
                 "image_id": recovered.image_id,
                 "epoch": recovered.epoch,
                 "settings": self._secrets.seal_settings_in(connection, recovered.settings, "settings", recovered.id),
+                "settings_revision": 1,
                 "api_server_key": self._secrets.seal_in(
                     connection, recovered.api_server_key, "api_server_key", recovered.id
                 ),

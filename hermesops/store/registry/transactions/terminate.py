@@ -21,6 +21,7 @@ from hermesops.store.registry.schema.tables import (
     operations,
     proxy_tokens,
 )
+from hermesops.store.registry.schema.user_tables import settings_copies
 from hermesops.store.registry.transactions.revoke_credentials import (
     mark_unassigned_for_deletion,
     raise_token_floor,
@@ -63,6 +64,7 @@ class TerminationTransactions(Repository):
         }
         update_details(connection, instance_id, **erased)
         raise_token_floor(connection, instance_id)
+        connection.execute(settings_copies.delete().where(settings_copies.c.instance_id == instance_id))
         connection.execute(hermes_connections.delete().where(hermes_connections.c.instance_id == instance_id))
         connection.execute(proxy_tokens.delete().where(proxy_tokens.c.machine_id == row.vm_id))
         now = self._database.now(connection)

@@ -79,9 +79,9 @@ async def api(tmp_path: Path, clock: TurnedClock) -> AsyncIterator[UsersApi]:
 
 
 def process(api: UsersApi, life: Life) -> Connections:
-    accounts, vendor = UserAccounts(api.database), Mortal(api.vendor, life)
-    rows: Any = Mortal(UserConnections(api.database), life)
-    accesses: Any = Mortal(McpAccesses(api.database), life)
+    accounts, vendor = UserAccounts(api.connection_rows), Mortal(api.vendor, life)
+    rows: Any = Mortal(UserConnections(api.connection_rows), life)
+    accesses: Any = Mortal(McpAccesses(api.connection_rows), life)
     named: Any = vendor
     upkeep = ConnectionUpkeep(accounts, rows, accesses, named)
     return Connections(accounts, rows, upkeep, named, {"gmail": "ac_gmail"}, "https://pages.test/callback")
@@ -92,7 +92,7 @@ async def settled(api: UsersApi) -> list[ConnectionState]:
     for _ in range(3):
         api.relay.clock.turn(LINK.total_seconds() + 1)
         await api.upkeep.run()
-    return [row.state for row in UserConnections(api.database).of_user(api.ada.user_id)]
+    return [row.state for row in UserConnections(api.connection_rows).of_user(api.ada.user_id)]
 
 
 async def connects(api: UsersApi, service: Connections, *, session: str = "cookie") -> None:
@@ -129,7 +129,7 @@ async def test_a_process_that_dies_while_a_service_is_disconnected_leaves_no_acc
             await process(api, Life(step, is_done=is_done)).disconnect(api.ada.user_id, "gmail")
         except _DeathError:
             dies = True
-        rows = UserConnections(api.database)
+        rows = UserConnections(api.connection_rows)
         if step > 1 or is_done:
             assert not accounts_for_agent(rows.of_instance(api.ada.id)), step
             assert await settled(api) == [], step

@@ -33,7 +33,9 @@ def jobs(**parts: Any) -> Jobs:  # noqa: ANN401 - each stands for a service
         "operations",
         "billing",
         "user_requests",
+        "settings_copying",
         "plan_statements",
+        "metering",
         "sweep",
     )
     parts.setdefault("connections", lambda: None)

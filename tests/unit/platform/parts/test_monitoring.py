@@ -123,7 +123,7 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    async def get(_: httpx.AsyncClient, url: str) -> httpx.Response:
+    async def get(_: httpx.AsyncClient, url: str, **__: object) -> httpx.Response:
         assert url == f"{URL}/prometheus/-/ready"
         return httpx.Response(200)
 

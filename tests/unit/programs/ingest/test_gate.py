@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 
+from hermesops.programs.ingest.log_share import LogShares
 from hermesops.programs.ingest.nginx import Nginx
 from hermesops.programs.ingest.remote_write import encode_labels, encode_sample, encode_series
 from hermesops.programs.ingest.senders import Identity, Limits, Senders
@@ -22,7 +23,8 @@ def taken_by_prometheus(_: bytes) -> tuple[int, str]:
 
 def gate_of(limits: Limits, write: Callable[[bytes], tuple[int, str]] = taken_by_prometheus) -> Gate:
     """One whose bodies are not compressed."""
-    return Gate(Senders(limits), write, lambda block, _: block, HostFigures(Nginx(1, Path("/nonexistent")), None))
+    figures, logs = HostFigures(Nginx(1, Path("/nonexistent")), None), LogShares(1, 1, time.monotonic)
+    return Gate(Senders(limits), write, lambda block, _: block, figures, logs)
 
 
 class Body:

@@ -30,6 +30,12 @@ const PAYMENTS = {
   incomplete: "the first payment is not complete",
 };
 
+/** Of meters; others are not shown. */
+const METERS = {
+  instance_days: ["Days of your agent", (quantity) => String(quantity)],
+  model_micros: ["Use of models", (quantity) => amountOf(Math.round(quantity / 10_000), "usd")],
+};
+
 const ENDED = new Set(["none", "canceled", "incomplete_expired"]);
 const OPEN = new Set(["queued", "waiting"]);
 const LOOK_AGAIN_MS = 1500;
@@ -46,6 +52,7 @@ export const plan = {
       box,
       agentCard(instance, wasMade),
       paid && (ENDED.has(paid.status) ? buying(paid, instance) : paying(paid, again)),
+      paid && usage(paid),
       paid && paid.invoices.length > 0 && invoices(paid.invoices),
     );
     if (paid && isUnderWay(instance, paid)) waitForChange(box, instance, paid, again);
@@ -193,6 +200,36 @@ function askEnd(again) {
   dialog.showModal();
 }
 
+/** What meters count since the last invoice, and the lines of the next one as it would be now. */
+function usage({ metered, metered_since: since, next_charge: charge }) {
+  const counted = metered.filter(({ meter }) => meter in METERS);
+  if (counted.length === 0) return null;
+  const begin = timeOf(since);
+  return card(
+    "Usage",
+    element("p", { class: "hint" }, begin ? `Since ${longTime(begin)}` : "Of the last 31 days"),
+    facts(counted.map(({ meter, quantity }) => [METERS[meter][0], METERS[meter][1](quantity)])),
+    charge?.lines.length > 0 &&
+      element(
+        "details",
+        { class: "invoice" },
+        element("summary", {}, "Next invoice as it would be now"),
+        lines(charge.lines, charge.currency),
+      ),
+  );
+}
+
+function lines(listed, currency, hasMore = false) {
+  return element(
+    "ul",
+    {},
+    listed.map(({ description, amount }) =>
+      element("li", {}, `${visible(String(description))}: ${amountOf(amount, currency)}`),
+    ),
+    hasMore && element("li", {}, "and more"),
+  );
+}
+
 function invoices(listed) {
   return card(
     "Invoices",
@@ -204,14 +241,7 @@ function invoices(listed) {
         "details",
         { class: "invoice" },
         element("summary", {}, words),
-        element(
-          "ul",
-          {},
-          invoice.lines.map(({ description, amount }) =>
-            element("li", {}, `${visible(String(description))}: ${amountOf(amount, invoice.currency)}`),
-          ),
-          invoice.has_more_lines && element("li", {}, "and more"),
-        ),
+        lines(invoice.lines, invoice.currency, invoice.has_more_lines),
         invoice.number && element("p", { class: "hint" }, `Invoice ${visible(String(invoice.number))}`),
         invoice.url &&
           isSafe(invoice.url) &&

@@ -40,6 +40,13 @@ export const settings = {
       { class: "card" },
       element("h2", {}, "How your agent works"),
       fields.map((field) => labelled(field, data[field.name], data.models ?? [])),
+      data.stale &&
+        element(
+          "p",
+          { class: "hint" },
+          "Newer settings were saved a moment ago and are not shown yet. ",
+          reload(() => this.show(box)),
+        ),
       element("div", { class: "choices" }, save),
       told,
     );

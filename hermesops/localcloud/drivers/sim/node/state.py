@@ -21,7 +21,7 @@ from hermesops.localcloud.drivers.sim.disk import Disk
 from hermesops.localcloud.drivers.sim.store import FILE, Entry, Store
 from hermesops.programs.node.state import export as rows
 from hermesops.programs.node.state.adapter import Copied
-from hermesops.programs.node.state.config_changes import SettingsResult, migrate_changes
+from hermesops.programs.node.state.config_changes import WHOLE, SettingsResult, migrate_changes
 from hermesops.programs.node.state.snapshots import RestoreResult
 from hermesops.programs.node.state.user_config import schema_in
 from hermesops.programs.node.system.as_user import AgentHome
@@ -128,23 +128,40 @@ class SimState:
 
     def take_config_back(self, home: AgentHome, schema: int) -> RestoreResult:
         """See ``node.state.user_config.take_back``; here it is one step."""
+        config, older = self._config(home), self._older_config(home, schema)
+        if config is None or older is None:
+            return RestoreResult()
+        text, settings = self._with_changes(home, config, older)
+        with self._store.change():
+            self._disk.put(self._ours(home, f"configs/{schema_in(config.data)}.yaml"), config)
+            self._disk.put(f"{home.path}/config.yaml", replace(older, data=text.encode()))
+        return RestoreResult(settings_migrated=settings.migrated, settings_lost=settings.lost)
+
+    def preview_config(self, home: AgentHome, schema: int) -> RestoreResult:
+        """See ``node.state.user_config.preview``."""
+        config, older = self._config(home), self._older_config(home, schema)
+        if config is None or older is None:
+            return RestoreResult()
+        _, settings = self._with_changes(home, config, older)
+        return RestoreResult(settings_migrated=settings.migrated, settings_lost=settings.lost)
+
+    def _older_config(self, home: AgentHome, schema: int) -> Entry | None:
+        """The kept configuration for a release of a schema; ``None`` where it reads the present one."""
         config = self._config(home)
         present = schema_in(config.data) if config is not None else None
-        if config is None or present is None or present <= schema:
-            return RestoreResult()
+        if present is None or present <= schema:
+            return None
         folder = self._ours(home, "configs")
         kept = {path: entry for path, entry in self._disk.below(folder).items() if path.endswith(".yaml")}
         older = {number: entry for entry in kept.values() if (number := schema_in(entry.data) or 0) <= schema}
-        if not older:
-            return RestoreResult()
-        file, base = older[max(older)], self._disk.entry(f"{folder}/{present}.migrated")
-        text, settings = file.data.decode(), SettingsResult()
-        if base is not None:
-            text, settings = migrate_changes(base.data.decode(), config.data.decode(), text)
-        with self._store.change():
-            self._disk.put(f"{folder}/{present}.yaml", config)
-            self._disk.put(f"{home.path}/config.yaml", replace(file, data=text.encode()))
-        return RestoreResult(settings_migrated=settings.migrated, settings_lost=settings.lost)
+        return older[max(older)] if older else None
+
+    def _with_changes(self, home: AgentHome, config: Entry, older: Entry) -> tuple[str, SettingsResult]:
+        """The older configuration with the changes to the present one since its migration."""
+        base = self._disk.entry(self._ours(home, f"configs/{schema_in(config.data)}.migrated"))
+        if base is None:
+            return older.data.decode(), SettingsResult(lost=(WHOLE,))
+        return migrate_changes(base.data.decode(), config.data.decode(), older.data.decode())
 
     def preview(self, home: AgentHome, name: str) -> RestoreResult:
         del home, name

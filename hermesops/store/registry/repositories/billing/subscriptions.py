@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,9 +12,12 @@ from hermesops.model.ids import InstanceId, UserId, instance_subject
 from hermesops.store.registry.repositories.base import Repository, insert_if_absent
 from hermesops.store.registry.repositories.billing.rows import EVENTS, event_of, read_values
 from hermesops.store.registry.schema.tables import LIVING, billing_events, hermes_instances
-from hermesops.store.registry.schema.user_tables import user_plans
+from hermesops.store.registry.schema.user_tables import metered_usage, user_plans
 
 _COLUMNS = billing_events.c
+
+_USAGE_RESTS = timedelta(hours=1)
+"""Usage is reported all day: a statement is not read anew for each event of it."""
 
 _SEEN = "it was read at Stripe, and no event had said it"
 
@@ -84,7 +88,22 @@ class SubscriptionRepository(Repository):
             self._note(connection, "subscription_bound", subject, before=before, after=after, why=why)
 
     def outdated_statements(self, *, limit: int = 500) -> tuple[UserId, ...]:
-        """Users of whose subscriptions an event has come since their statement was read."""
+        """Users with an event, or with usage reported at least an hour later, since their statement was read."""
+        with_event = self._with_event_since_statement(limit)
+        metered, plans = metered_usage.c, user_plans.c
+        newest = sa.func.max(metered.ended_at, type_=plans.read_at.type)
+        query = (
+            sa.select(metered.user_id, newest.label("newest"), plans.read_at)
+            .join(user_plans, plans.user_id == metered.user_id)
+            .where(metered.ended_at > plans.read_at)
+            .group_by(metered.user_id, plans.read_at)
+            .order_by(metered.user_id)
+            .limit(limit)
+        )
+        with_usage = (UserId(row.user_id) for row in self._rows(query) if row.newest - row.read_at >= _USAGE_RESTS)
+        return tuple(dict.fromkeys((*with_event, *with_usage)))[:limit]
+
+    def _with_event_since_statement(self, limit: int) -> tuple[UserId, ...]:
         named = billing_events.alias("named")
         newest = sa.func.max(_COLUMNS.received_at, type_=_COLUMNS.received_at.type)
         same = billing_events.join(named, named.c.subscription_id == _COLUMNS.subscription_id)

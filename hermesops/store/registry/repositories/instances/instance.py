@@ -27,6 +27,7 @@ from hermesops.model.unknown_name import unknown_name
 from hermesops.store.registry.encryption.sealing import place
 from hermesops.store.registry.repositories.base import Repository
 from hermesops.store.registry.schema.tables import LIVING, hermes_instances, instance_details, users
+from hermesops.store.registry.schema.user_tables import settings_copies
 from hermesops.store.registry.transactions.revoke_credentials import (
     give_up_machine,
     mark_unassigned_for_deletion,
@@ -305,6 +306,30 @@ class InstanceSecretRepository(Repository):
         """The settings that the instance's user chose."""
         with self._database.reading() as connection:
             return self.settings_in(connection, instance_id)
+
+    def settings_and_revision(self, instance_id: InstanceId) -> tuple[InstanceSettings, int]:
+        """The settings, and the number of their last change.
+
+        Raises:
+            UsageError: There is no such instance.
+        """
+        with self._database.reading() as connection:
+            details = details_in(connection, instance_id)
+        return self._open_settings(details.settings, "settings", instance_id), details.settings_revision
+
+    def uncopied(self, *, limit: int = 500) -> tuple[InstanceId, ...]:
+        """Instances that are not terminated and whose settings have changed since they were copied for the API."""
+        details, copies = instance_details.c, settings_copies.c
+        query = (
+            sa.select(hermes_instances.c.id)
+            .select_from(hermes_instances)
+            .join(instance_details, details.instance_id == hermes_instances.c.id)
+            .outerjoin(settings_copies, copies.instance_id == hermes_instances.c.id)
+            .where(LIVING, details.settings_revision != sa.func.coalesce(copies.revision, 0))
+            .order_by(hermes_instances.c.id)
+            .limit(limit)
+        )
+        return tuple(InstanceId(row.id) for row in self._rows(query))
 
     def settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
         """The last settings before the present ones that a machine accepted; ``None`` when never changed."""

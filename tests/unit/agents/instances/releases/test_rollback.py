@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from hermesops.agents.instances.releases.rollback import roll_back_release
+from hermesops.agents.instances.releases.rollback import preview_rollback, roll_back_release
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.machines.release.releases import HandedOut
 from hermesops.model.fleet.slot import RollbackResult, SlotsState, Switch, Switched
@@ -43,6 +43,11 @@ class OneMachine:
         self.asked.append((to, loses))
         return RollbackResult(to, self.seen.current, gap_s=1.0, migrated=0, listed=0, kept="")
 
+    async def preview_rollback(self, machine_id: MachineId, *, to: ReleaseId) -> RollbackResult:
+        assert machine_id == MACHINE
+        assert self.seen is not None
+        return RollbackResult(to, self.seen.current, 0, 1, 2, "", settings_lost=("model",))
+
     async def install(self, machine_id: MachineId, bundle: HandedOut, *, python: str) -> None:
         assert machine_id == MACHINE
         assert self.asked == []
@@ -78,6 +83,14 @@ async def back(
 async def test_it_goes_to_the_release_before(slots_state: SlotsState, before: ReleaseId) -> None:
     done, calls = await back(slots_state)
     assert (done.release, calls) == (before, [(before, False)])
+
+
+async def test_a_preview_is_of_the_release_that_a_rollback_goes_to() -> None:
+    client = cast("ReleaseClient", OneMachine(SlotsState(NEW, (OLD, NEW), last=CONFIRMED)))
+    preview = await preview_rollback(client, MACHINE, to="", title="ada")
+    assert (preview.release, preview.listed, preview.settings_lost) == (OLD, 2, ("model",))
+    there = cast("ReleaseClient", OneMachine(SlotsState(OLD, (OLD, NEW), last=WENT_BACK)))
+    assert (await preview_rollback(there, MACHINE, to="", title="ada")).settings_lost == ()
 
 
 async def test_what_is_back_already_stays() -> None:

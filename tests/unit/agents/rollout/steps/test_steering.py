@@ -84,6 +84,18 @@ def test_a_forgiven_failure_that_cannot_be_put_back_is_not_blamed_anew() -> None
     assert "3 rows" in world.nth(0).detail
 
 
+def test_a_rollback_names_the_settings_that_are_not_in_force_any_more() -> None:
+    world = World(fleet(4))
+    world.run()
+    world.machine_of(1).settings_lost = ("providers.mine", "agent.max_turns")
+    world.say(commands.roll_back(Records(world.rollout, targets(world)), said(world)))
+    until(world, RolloutState.ROLLED_BACK)
+    assert world.rollout.reason.endswith("; 1 agent with settings that are not in force any more")
+    assert world.nth(1).progress.settings_lost == ("providers.mine", "agent.max_turns")
+    assert world.nth(1).detail == "settings not in force any more: providers.mine, agent.max_turns"
+    assert world.nth(0).detail == ""
+
+
 def test_promote_full_skips_every_soak() -> None:
     world = World(fleet(40), replace(QUICK, soak_s=7200))
     world.run(for_s=60)

@@ -74,6 +74,7 @@ def test_a_target() -> None:
         "detail": "checks: turn: 500",
         "release_before": OLD,
         "on_release": False,
+        "settings_lost": [],
         "touched_at": "2026-01-01T12:00:00+00:00",
         "updated_at": "2026-01-01T12:00:00+00:00",
     }

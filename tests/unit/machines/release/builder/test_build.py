@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.machines.release.blobs import place
+from hermesops.machines.release.blobs import blob_of, place
 from hermesops.machines.release.builder.build import BuildRequest, Built
 from hermesops.machines.release.builder.rebuild import Rebuilder
+from hermesops.machines.release.pinned import PinnedFile
+from hermesops.machines.release.service import ReleaseChanges
 from hermesops.machines.release.simulated import SimulatedBuilder
-from hermesops.wire.documents.lock import Lock, Managed
+from hermesops.wire.documents.lock import Interpreter, Lock, Managed
 from tests.support.releases.package_index import (
     AT,
     Index,
@@ -37,8 +39,8 @@ class Workshop:
     def build(self, wanted: BuildRequest) -> Built:
         return builder_of(self.releases, self.index, self.folder).build(wanted, who="ada", note="why", at=AT)
 
-    def rebuild(self, lock: Lock, *given: Path) -> Built:
-        rebuilder = Rebuilder(builder_of(self.releases, self.index, self.folder), given)
+    def rebuild(self, lock: Lock, *given: Path, pinned: tuple[PinnedFile, ...] = ()) -> Built:
+        rebuilder = Rebuilder(builder_of(self.releases, self.index, self.folder), given, pinned)
         return rebuilder.build(lock, who="bob", note="again", at=AT)
 
     def content(self, name: str, lock: Lock) -> bytes:
@@ -157,6 +159,36 @@ def test_such_a_release_is_built_again_with_its_wheel_only(shop: Workshop, tmp_p
         other.rebuild(lock)
     assert "--from WHEEL" in str(refused.value.hint)
     assert other.rebuild(lock, wheel, source).made
+
+
+def test_a_python_of_a_release_comes_from_wherever_it_is_named(shop: Workshop, tmp_path: Path) -> None:
+    archive = tmp_path / "python.tar.gz"
+    archive.write_bytes(b"a Python")
+    link = tmp_path / "link"
+    link.symlink_to(archive)
+    blob = blob_of("cpython-3.11.9-x86_64.tar.gz", archive.read_bytes())
+    lock = replace(shop.build(order()).lock, interpreter=Interpreter("3.11.9", blob, ""))
+    with pytest.raises(RefusedError, match=r"cpython-3\.11\.9.* would be something else now"):
+        shop.rebuild(lock)
+    for text in (f"{archive}", f"{link}#sha256={blob.sha256}", f"{tmp_path / 'gone'},{link}"):
+        pin = ReleaseChanges.interpreter_of(lock, text)
+        assert pin is not None
+        assert Workshop(tmp_path / f"other-{len(text)}").rebuild(lock, pinned=(pin,)).made, text
+    assert ReleaseChanges.interpreter_of(lock, "none") is None
+    for text, problem in (("python3", "is a program of this computer, /"), (f"{tmp_path / 'gone'}", "cannot be read")):
+        pin = ReleaseChanges.interpreter_of(lock, text)
+        assert pin is not None
+        with pytest.raises(RefusedError, match=problem):
+            shop.rebuild(lock, pinned=(pin,))
+
+
+def test_another_python_than_the_releases_own_is_refused_by_name(shop: Workshop) -> None:
+    lock = shop.build(order()).lock
+    with pytest.raises(UsageError, match=f"release {lock.id} brings no Python"):
+        ReleaseChanges.interpreter_of(lock, "python.tar.gz")
+    lock = replace(lock, interpreter=Interpreter("3.11.9", blob_of("cpython-3.11.9-x86_64.tar.gz", b"x"), ""))
+    with pytest.raises(UsageError, match=r"the Python of release .* has SHA-256"):
+        ReleaseChanges.interpreter_of(lock, f"python.tar.gz#sha256={'0' * 64}")
 
 
 @pytest.mark.parametrize(

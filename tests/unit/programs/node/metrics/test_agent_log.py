@@ -8,6 +8,7 @@ import pytest
 
 from hermesops.programs.node.instance import volume
 from hermesops.programs.node.metrics import agent_log
+from hermesops.programs.node.state import backup
 from tests.support.fakes.machines.node_home import NodeHome, make
 
 _AT = "2027-01-15 09:00:00,123"
@@ -94,6 +95,21 @@ def test_a_malformed_database_of_the_agents_own(counting: Counting) -> None:
         log="errors.log",
     )
     assert counting.run() == {"gateway_errors": 1, "database_malformed": 3}
+
+
+def test_damage_counts_from_0_after_a_restore(counting: Counting) -> None:
+    damage = "WARNING [s-1] run_agent: Session DB append_message failed: database disk image is malformed"
+    write(counting.machine, damage, damage, log="errors.log")
+    assert counting.run() == {"database_malformed": 2}
+    counting.machine.layout.state_replaced.parent.mkdir(exist_ok=True)
+    backup.note_replaced(counting.machine.node)
+    counting.machine.system.running = False
+    assert counting.run() == {"database_malformed": 2}, "its gateway is still down"
+    counting.machine.system.running = True
+    assert counting.run() == {}
+    write(counting.machine, damage, log="errors.log")
+    assert counting.run() == {"database_malformed": 1}, "the copy is damaged, too"
+    assert counting.run() == {"database_malformed": 1}, "one restore counts once"
 
 
 def test_turns_and_tokens(counting: Counting) -> None:

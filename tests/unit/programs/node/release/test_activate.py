@@ -355,6 +355,34 @@ def test_so_does_a_slot_that_is_gone_back_to_by_name(home: ReleaseHome) -> None:
     assert path.read_text() == FORMER
 
 
+def test_a_preview_names_what_a_rollback_loses_and_the_rollback_the_same_when_it_is_repeated(
+    home: ReleaseHome,
+) -> None:
+    activate_release(home.node)
+    confirm(home.node, NEW, lease=None)
+    assert not rollback.preview(home.node)["settings_lost"]
+    as_a_newer_agent_left_it(home)
+    (home.home.home / ".hermes-node/configs/50.migrated").write_text("_config_version: 50\nmodel: other\n")
+    system = home.system
+    preview = rollback.preview(home.node)
+    assert (preview["release"], preview["from"], list(preview["settings_lost"])) == (OLD, NEW, ["model"])
+    assert (system.running, system.runs) == (True, NEW)
+    done, _ = rollback.rollback(home.node, to=OLD, lease=None)
+    again, _ = rollback.rollback(home.node, to=OLD, lease=None)
+    assert list(done["settings_lost"]) == list(again["settings_lost"]) == ["model"]
+    assert not rollback.preview(home.node, to=OLD)["settings_lost"]
+    with pytest.raises(RefusedError, match="no slot of release none"):
+        rollback.preview(home.node, to="none")
+
+
+def test_a_preview_of_an_unconfirmed_release_is_of_the_one_before(home: ReleaseHome) -> None:
+    home.slots.tried = TrialResult((Check("health", ok=True),), rollback_method="copy")
+    activate_release(home.node)
+    home.state.text.write_text("strange")
+    preview = rollback.preview(home.node)
+    assert (preview["release"], preview["from"], preview["migrated"], preview["listed"]) == (OLD, NEW, 1, 1)
+
+
 def test_a_way_back_whose_copy_was_pruned_is_tried_first_and_taken(home: ReleaseHome) -> None:
     home.slots.tried = TrialResult((Check("health", ok=True),), "copy")
     activate_release(home.node)

@@ -68,6 +68,7 @@ def test_what_was_backed_up_comes_back_and_what_was_there_is_kept(machine: NodeH
     assert not (machine.home / "since.txt").exists()
     assert (machine.home / ".hermes-node/former/since.txt").read_text() == "made since"
     assert not machine.layout.restoring.exists()
+    assert machine.layout.state_replaced.exists()
 
 
 def test_a_fenced_machine_says_which_copy_it_holds_until_its_gateway_may_run(machine: NodeHome) -> None:

@@ -198,6 +198,43 @@ def test_a_restored_copy_gets_them_as_well_and_again_the_same(home: Path) -> Non
     assert "url: x" in kept(home)["50.yaml"]
 
 
+def test_a_preview_says_what_the_way_back_does_and_changes_nothing(home: Path) -> None:
+    snapshots.keep(home, "1-0.21.0")
+    changed_under_50(home)
+    before = (read(home), kept(home))
+    assert user_config.preview(home, 33) == SETTINGS
+    preview = snapshots.preview(home, "1-0.21.0")
+    assert (preview.settings_migrated, preview.settings_lost) == (SETTINGS.migrated, SETTINGS.lost)
+    assert (read(home), kept(home)) == before
+    assert user_config.preview(home, 50) == SettingsResult()
+    assert user_config.take_back(home, 33) == SETTINGS
+
+
+def test_without_the_file_that_a_migration_left_the_whole_is_named(home: Path) -> None:
+    migrated(home)
+    assert user_config.preview(home, 33) == user_config.take_back(home, 33) == SettingsResult(lost=("config.yaml",))
+
+
+@pytest.mark.parametrize(
+    ("after", "lost"),
+    [
+        (OLD, ()),
+        (OLD + "agent:\n  max_turns: 7\n", ("agent.max_turns",)),
+        (OLD.replace("mine # by hand", "yours"), ("custom_providers",)),
+        (OLD + "a: &x [*x]\n", ("config.yaml",)),
+    ],
+)
+def test_a_kept_copy_of_the_same_schema_names_the_settings_that_it_has_not(
+    home: Path, after: str, lost: tuple[str, ...]
+) -> None:
+    snapshots.keep(home, "1-0.21.0")
+    write(home, after)
+    assert snapshots.preview(home, "1-0.21.0").settings_lost == lost
+    for _ in range(2):
+        assert snapshots.restore(home, "1-0.21.0").settings_lost == lost
+        assert read(home) == OLD
+
+
 def test_without_room_the_older_file_is_put_in_place_as_it_was_and_all_is_named(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

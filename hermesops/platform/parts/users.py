@@ -1,0 +1,218 @@
+"""The users' half on a platform's host: the API, the process of connections and the door, with keys, certificates."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from hermesops.access.pki.callers import Callers
+from hermesops.access.secrets.endpoint import Endpoint
+from hermesops.agents.relay.credential import Signed, fresh_pem
+from hermesops.agents.relay.routes import API
+from hermesops.base.narration import Reporter
+from hermesops.errors import RefusedError, UnavailableError
+from hermesops.localcloud.vendors.issuer import CLIENT
+from hermesops.model.connections.service import BY_SLUG
+from hermesops.platform.host import CertificatePairs, HostAddress, Part, PlainPart
+from hermesops.platform.parts.control import host_users_settings
+from hermesops.settings.environment import Environment
+from hermesops.vendor.channel import Channel
+
+ROLES = frozenset({"hermes_platform_api", "hermes_platform_connections", "hermes_platform_edge"})
+
+PROCESSES = (1, 2)
+"""Processes of the API, each with a certificate of its own for the relay."""
+
+UNITS = tuple(
+    f"hermesops-{process}.{kind}"
+    for process in (*(f"api-{number}" for number in PROCESSES), "connections")
+    for kind in ("socket", "service")
+)
+"""Units of both roles, each socket before its service: a service whose socket still listens would be started again."""
+
+USERS_DOWN = (
+    f"for unit in {' '.join(UNITS)}; do "
+    "[ ! -e /etc/systemd/system/$unit ] || systemctl disable --quiet --now $unit || exit 1; done"
+)
+"""Command by which a host serves no users until roles are applied again, or ``USERS_UP`` is run; any host passes."""
+
+USERS_UP = USERS_DOWN.replace("disable", "enable")
+
+_API_HOME, _CONNECTIONS_HOME = "/var/lib/hermesops-api", "/var/lib/hermesops-connections"
+_SHOWN_S = 10.0
+_WHY = "the users' API of the platform's host"
+
+
+@dataclass(frozen=True)
+class ApiPart:
+    """Role ``hermes_platform_api``: two processes of the users' API, each a caller of the relay.
+
+    A process renews its certificate for the relay itself; here it gets another one where it has none that counts.
+
+    Args:
+        settings: As settings.toml has them.
+        keys: Texts of ``messages_key`` and ``billing_secret``; an empty one keeps what the host has.
+        callers: Admits the processes to the relay.
+        authorities: That certificates may be signed by, PEM.
+        report: Takes the narration.
+        loopback_ports: TCP ports of the host's loopback that the processes may reach, as of a local world's issuer.
+    """
+
+    environment: str
+    settings: Mapping[str, object]
+    keys: Callable[[], Mapping[str, str]] = field(repr=False)
+    callers: Callable[[], Callers]
+    authorities: Callable[[], str]
+    report: Reporter
+    loopback_ports: Sequence[int] = ()
+    role: str = "hermes_platform_api"
+
+    async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
+        """Variables of the role; admits a process without a good certificate to the relay."""
+        del at
+        certificate, key = await pairs.client("hermesops-api", f"{_API_HOME}/registry-client.crt")
+        return {
+            "environment": self.environment,
+            "settings": self.settings,
+            "certificate": certificate,
+            "key": key,
+            **await asyncio.to_thread(self.keys),
+            "relay_credentials": [await self._credential(number, pairs.channel) for number in PROCESSES],
+            "redis": True,
+            "loopback_ports": list(self.loopback_ports),
+        }
+
+    async def _credential(self, number: int, channel: Channel) -> str:
+        """A new certificate for the relay, with its key; empty where the process has one that counts.
+
+        While the registry, which may be on this host, does not answer, the process keeps what it has.
+        """
+        files = (f"{_API_HOME}/relay-{number}.pem", f"{_API_HOME}/renewed-{number}/relay.pem")
+        texts = [await _certificates_in(channel, file) for file in files]
+        try:
+            return "" if await asyncio.to_thread(self._counts, texts) else (await fresh_pem(self._sign)).text
+        except UnavailableError as error:
+            self.report(f"process {number} of the users' API gets no new certificate for the relay: {error.message}")
+            return ""
+
+    def _counts(self, texts: Sequence[str]) -> bool:
+        """Whether the newest certificate counts, and trusts whom the platform's services trust."""
+        try:
+            held = [x509.load_pem_x509_certificates(text.encode()) for text in texts if text]
+            trusted = x509.load_pem_x509_certificates(self.authorities().encode())
+            own, *others = max(held, key=lambda chain: chain[0].not_valid_before_utc)
+            caller = self.callers().caller_of(own.public_bytes(Encoding.DER))
+        except (ValueError, RefusedError):
+            return False
+        return caller.name == API and set(others) == set(trusted)
+
+    async def _sign(self, request: str) -> Signed:
+        admitted = await asyncio.to_thread(lambda: self.callers().admit(API, request, why=_WHY))
+        return Signed(admitted.certificate, admitted.authorities)
+
+
+@dataclass(frozen=True)
+class ConnectionsPart:
+    """Role ``hermes_platform_connections``: the process that has the key of the project at Composio.
+
+    Args:
+        settings: As settings.toml has them.
+        project_key: Of the project at Composio.
+        loopback_ports: As of ``ApiPart``.
+    """
+
+    environment: str
+    settings: Mapping[str, object]
+    project_key: str = field(repr=False)
+    loopback_ports: Sequence[int] = ()
+    role: str = "hermes_platform_connections"
+
+    async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
+        """Variables of the role; adds a certificate for the database unless the host's is good."""
+        del at
+        name = "hermesops-connections"
+        certificate, key = await pairs.client(name, f"{_CONNECTIONS_HOME}/registry-client.crt")
+        return {
+            "environment": self.environment,
+            "settings": self.settings,
+            "certificate": certificate,
+            "key": key,
+            "project_key": self.project_key,
+            "loopback_ports": list(self.loopback_ports),
+        }
+
+
+async def _certificates_in(channel: Channel, file: str) -> str:
+    """The certificates of a file, without the key before them; empty where there is no such file."""
+    shown = await channel.run(f"sed -n '/-BEGIN CERTIFICATE-/,$p' {file}", timeout_s=_SHOWN_S)
+    return shown.text.strip() if shown.exit_code == 0 else ""
+
+
+_OF_ALL = {"requests_per_second": 200, "burst": 1000, "connections": 1000}
+"""Limits of one address at the door of a local world's platform, where all browsers and agents have the same."""
+
+
+@dataclass(frozen=True)
+class UsersHalf:
+    """The users' half of a local world's platform: its roles, settings and addresses.
+
+    Args:
+        edge: ``HOST:PORT`` at which browsers and machines reach the door.
+        project_key: Of the project at Composio, or of the world's stand-in; empty for none.
+        keys: As of ``ApiPart``.
+        world_port: TCP port of the world's API on the host's loopback, where its issuer and Composio are, too.
+        is_served: Whether the host's registry is the environment's: before, no role of these is applied.
+    """
+
+    env: Environment
+    endpoint: Endpoint
+    edge: str
+    project_key: str = field(repr=False)
+    keys: Callable[[], Mapping[str, str]] = field(repr=False)
+    callers: Callable[[], Callers]
+    authorities: Callable[[], str]
+    report: Reporter
+    world_port: int
+    is_served: bool
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Settings by name: the operator's own address and issuer win, else they are the world's."""
+        web, connections = self.env.settings.web, self.env.settings.connections
+        settings: dict[str, object] = {"web.origin": web.origin or f"https://{self.edge}"}
+        if not web.issuer and (url := self.endpoint.issuer_url):
+            settings |= {"web.issuer": url, "web.issuer_kind": "cognito", "web.client_id": CLIENT}
+            settings |= {f"web.{name}_url": f"{url}/{name}" for name in ("keys", "authorize", "token")}
+        if self.project_key:
+            settings["connections.agents_url"] = connections.agents_url or f"https://{self.edge}/mcp"
+        if self.project_key and self.project_key == self.endpoint.composio_key:
+            settings["connections.base_url"] = self.endpoint.composio_url
+            offered = ",".join(f"{slug}=ac_{slug}" for slug in BY_SLUG)
+            settings["connections.services"] = connections.services or offered
+        return settings
+
+    @property
+    def parts(self) -> list[Part]:
+        """The roles, in their order; none while no users are served."""
+        if not self.is_served:
+            return []
+        environment, settings = self.env.name, host_users_settings(self.env, self.settings)
+        of_world = (self.world_port,)
+        api = ApiPart(environment, settings, self.keys, self.callers, self.authorities, self.report, of_world)
+        connections = ConnectionsPart(environment, settings, self.project_key, of_world)
+        edge = PlainPart("hermes_platform_edge", {"has_connections": bool(self.project_key), **_OF_ALL})
+        return [api, *([connections] if self.project_key else []), edge]
+
+    @property
+    def links(self) -> dict[str, str]:
+        """Addresses for users and agents, by what is there; none while no users are served."""
+        if not self.is_served:
+            return {}
+        settings = self.settings
+        links = {
+            "chat_page": f"{settings['web.origin']}/hermes-max/chat",
+            "api": f"{settings['web.origin']}/api/hermes",
+        }
+        return links | ({"agents": str(settings["connections.agents_url"])} if self.project_key else {})

@@ -1,0 +1,1 @@
+"""State of the users' API as operators see it."""

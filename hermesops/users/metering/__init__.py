@@ -1,0 +1,1 @@
+"""Metering: usage of agents in a ledger, and its events at Stripe."""

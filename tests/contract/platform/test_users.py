@@ -1,0 +1,196 @@
+"""The users' half of a platform's host: when its processes get another certificate, and which settings they have."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermesops.access.pki.authority import Authority, fresh_key
+from hermesops.access.pki.callers import Callers
+from hermesops.access.secrets.endpoint import Endpoint
+from hermesops.agents.relay.credential import CallerPem
+from hermesops.agents.relay.routes import API
+from hermesops.errors import UnavailableError
+from hermesops.model.ids import MachineId
+from hermesops.platform.host import CertificatePairs, HostAddress
+from hermesops.platform.parts.users import ApiPart, UsersHalf
+from hermesops.settings.environment import Environment
+from hermesops.store.registry import Registry
+from hermesops.vendor.channel import Completed
+from tests.support.fakes.credentials import authority_in
+from tests.support.fakes.parts import part
+from tests.support.real.stores.registries import TurnedClock, registry_at
+
+AT = HostAddress("hermes-local-platform", MachineId("m-1"), "10.213.0.1")
+EDGE = "10.213.0.1:18091"
+LIFE = timedelta(days=7)
+HOME = "/var/lib/hermesops-api"
+
+
+@dataclass
+class Host:
+    """A host with files, and the registry that admits its processes.
+
+    Attributes:
+        told: Narration.
+    """
+
+    registry: Registry
+    authority: Authority
+    clock: TurnedClock
+    files: dict[str, str] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+
+    @property
+    def callers(self) -> Callers:
+        return Callers(self.registry, lambda: self.authority, environment="local", life=LIFE)
+
+    async def run(self, command: str, **_: object) -> Completed:
+        text = self.files.get(command.rpartition(" ")[2])
+        if text is not None and command.startswith("sed"):
+            text = text[text.index("-----BEGIN CERTIFICATE") :]
+        return Completed(1 if text is None else 0, (text or "").encode(), b"")
+
+    async def given(self) -> list[str]:
+        """Certificates for the relay that the next run gives the host; it writes them."""
+        pairs = CertificatePairs(part(run=self.run), self.authority, "local")
+        texts = await self.part.variables(AT, pairs)
+        credentials: Any = texts["relay_credentials"]
+        self.files |= {f"{HOME}/relay-{number}.pem": text for number, text in enumerate(credentials, 1) if text}
+        return [CallerPem.parse(text, "given").certificate if text else "" for text in credentials]
+
+    @property
+    def part(self) -> ApiPart:
+        return ApiPart("local", {}, dict, lambda: self.callers, self.authorities, self.told.append, (7001,))
+
+    def authorities(self) -> str:
+        return "".join(self.registry.certificates.list_authorities())
+
+    @property
+    def admitted(self) -> int:
+        return len(self.registry.relay_callers.list())
+
+
+@pytest.fixture
+def host(tmp_path: Path, clock: TurnedClock) -> Host:
+    clock.timestamp = datetime.now(UTC)
+    registry = registry_at(f"sqlite:///{tmp_path}/r.db", clock=clock)
+    authority = Authority.load(fresh_key(), registry, environment="local", source="test")
+    return Host(registry, authority, clock)
+
+
+async def test_each_process_gets_a_certificate_once(host: Host) -> None:
+    first = await host.given()
+    assert all(first)
+    assert first[0] != first[1]
+    assert await host.given() == ["", ""]
+    assert host.admitted == 2
+
+
+async def test_a_certificate_that_was_revoked_is_replaced(host: Host) -> None:
+    await host.given()
+    host.registry.relay_callers.revoke(API, why="test")
+    assert all(await host.given())
+    assert await host.given() == ["", ""]
+
+
+async def test_one_that_the_process_renewed_counts_in_the_place_of_the_given_one(host: Host) -> None:
+    await host.given()
+    host.clock.timestamp += LIFE * 0.6
+    renewed = Host(host.registry, host.authority, host.clock)
+    await renewed.given()
+    host.files[f"{HOME}/renewed-1/relay.pem"] = renewed.files[f"{HOME}/relay-1.pem"]
+    host.clock.timestamp += LIFE * 0.6
+    first, second = await host.given()
+    assert (first, bool(second)) == ("", True), "only the other process's has ended"
+
+
+@pytest.mark.parametrize("text", ["", "x", "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"])
+async def test_a_damaged_file_is_replaced(host: Host, text: str) -> None:
+    await host.given()
+    host.files[f"{HOME}/relay-2.pem"] = f"-----BEGIN CERTIFICATE-----{text}"
+    first, second = await host.given()
+    assert (first, bool(second)) == ("", True)
+
+
+async def test_another_authority_to_trust_is_another_certificate(host: Host, tmp_path: Path) -> None:
+    await host.given()
+    host.registry.certificates.trust_authority(authority_in(tmp_path, environment="next").certificate)
+    assert all(await host.given())
+    assert await host.given() == ["", ""]
+
+
+async def test_while_the_registry_is_away_a_host_keeps_what_it_has(host: Host) -> None:
+    async def variables() -> Mapping[str, object]:
+        def away() -> Callers:
+            raise UnavailableError("the database does not answer")
+
+        pairs = CertificatePairs(part(run=host.run), host.authority, "local")
+        held = ApiPart("local", {}, dict, away, host.authorities, host.told.append)
+        return await held.variables(AT, pairs)
+
+    await host.given()
+    assert (await variables())["relay_credentials"] == ["", ""]
+    assert [line.partition(":")[0] for line in host.told] == [
+        f"process {number} of the users' API gets no new certificate for the relay" for number in (1, 2)
+    ]
+
+
+def half(
+    home: Path, own: Mapping[str, str] | None = None, *, has_project: bool = True, is_served: bool = True
+) -> UsersHalf:
+    """The users' half of a local world; ``own`` are the operator's settings."""
+    given = {f"HERMESOPS_{name}": value for name, value in (own or {}).items()}
+    env = Environment.load("local", {"HOME": str(home), "HERMESOPS_HOME": str(home), **given})
+    url = "http://127.0.0.1:7001"
+    endpoint = Endpoint(
+        f"{url}/api/v1",
+        "key",
+        None,
+        "http://router",
+        None,
+        ("10.0.0.1",),
+        7070,
+        issuer_url=f"{url}/issuer",
+        composio_url=f"{url}/composio",
+        composio_key="ak_1",
+    )
+    project_key, unused = "ak_1" if has_project else "", part()
+    return UsersHalf(env, endpoint, EDGE, project_key, dict, unused, str, print, 7001, is_served)
+
+
+def test_in_a_local_world_users_sign_in_at_its_issuer_and_agents_call_the_door(tmp_path: Path) -> None:
+    users = half(tmp_path)
+    assert users.settings["web.origin"] == f"https://{EDGE}"
+    assert users.settings["web.keys_url"] == "http://127.0.0.1:7001/issuer/keys"
+    assert users.settings["connections.agents_url"] == f"https://{EDGE}/mcp"
+    assert str(users.settings["connections.services"]).startswith("gmail=ac_gmail,")
+    assert [part_.role for part_ in users.parts] == [
+        "hermes_platform_api",
+        "hermes_platform_connections",
+        "hermes_platform_edge",
+    ]
+    assert users.links == {
+        "chat_page": f"https://{EDGE}/hermes-max/chat",
+        "api": f"https://{EDGE}/api/hermes",
+        "agents": f"https://{EDGE}/mcp",
+    }
+
+
+def test_an_operators_own_issuer_and_address_win(tmp_path: Path) -> None:
+    own = {"WEB_ORIGIN": "https://agents.example", "WEB_ISSUER": "https://issuer.example"}
+    users = half(tmp_path, own, has_project=False)
+    assert users.settings == {"web.origin": "https://agents.example"}
+    [api, edge] = users.parts
+    assert isinstance(api, ApiPart)
+    assert api.settings == {"web": {"issuer": "https://issuer.example", "origin": "https://agents.example"}}
+    assert edge.role == "hermes_platform_edge"
+    assert "agents" not in users.links
+
+
+def test_nobody_is_served_from_a_registry_that_is_not_the_environments(tmp_path: Path) -> None:
+    users = half(tmp_path, is_served=False)
+    assert (users.parts, users.links) == ([], {})
