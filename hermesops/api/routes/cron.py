@@ -44,7 +44,7 @@ class JobAnswer(BaseModel):
 
 @router.get("/cron")
 async def list_jobs(user: CurrentUser, parts: Parts) -> list[JobAnswer]:
-    """List the agent's jobs."""
+    """List the jobs that the user gave the agent."""
     await parts.chat.running(user)
     return [_answer(job) for job in await parts.jobs.list(user)]
 

@@ -61,7 +61,7 @@ class UsageOfMonth:
 
 
 class UserAccounts:
-    """Users' agents."""
+    """Agents of users, as the users' API reads them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

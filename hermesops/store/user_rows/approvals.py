@@ -37,7 +37,7 @@ class Approval:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """Answers that the agent offers."""
+        """Answers to a request for approval that the agent offers."""
         offered = self.request.get("choices")
         return tuple(map(str, offered)) if isinstance(offered, list) else ()
 

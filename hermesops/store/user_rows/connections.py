@@ -39,7 +39,7 @@ class Pace:
 
 
 class UserConnections:
-    """Users' connections to services."""
+    """Connections of users' agents to services, as rows."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -150,7 +150,7 @@ class UserConnections:
         return tuple(map(connection_of, rows))
 
     def of_user(self, user_id: UserId) -> tuple[Connection, ...]:
-        """A user's connections, oldest first."""
+        """The connections of a user's agents, oldest first."""
         return self._list(_COLUMNS.user_id == user_id)
 
     def of_instance(self, instance_id: InstanceId) -> tuple[Connection, ...]:
@@ -186,7 +186,7 @@ class UserConnections:
         return services
 
     def counts(self) -> Mapping[ConnectionState, int]:
-        """Number of connections, by state."""
+        """Count the connections of all agents by state."""
         query = sa.select(_COLUMNS.state, sa.func.count().label("number")).group_by(_COLUMNS.state)
         with self._database.reading() as connection:
             return {ConnectionState(row.state): int(row.number) for row in connection.execute(query)}

@@ -87,11 +87,11 @@ class McpAccesses:
             return connection.execute(changing).first() is not None
 
     def end(self, instance_id: InstanceId) -> None:
-        """Delete an agent's row."""
+        """Delete the row of an agent's token."""
         with self._database.writing() as connection:
             connection.execute(mcp_access.delete().where(_COLUMNS.instance_id == instance_id))
 
     def all(self) -> tuple[InstanceId, ...]:
-        """Agents that have a token."""
+        """Ids of agents that have a token."""
         with self._database.reading() as connection:
             return tuple(InstanceId(id_) for id_ in connection.scalars(sa.select(_COLUMNS.instance_id)))

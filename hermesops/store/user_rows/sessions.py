@@ -81,7 +81,7 @@ class WebSessions:
         return WebSession(id_, UserId(row.user_id), tokens, row.expires_at)
 
     def renew(self, session: WebSession, tokens: Mapping[str, str]) -> None:
-        """Keep a session's new tokens."""
+        """Replace the tokens of a session by new ones."""
         with self._database.writing() as connection:
             is_it = _COLUMNS.id == session.id
             connection.execute(web_sessions.update().where(is_it).values(tokens=self._seal(session.id, tokens)))

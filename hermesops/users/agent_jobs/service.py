@@ -50,7 +50,7 @@ class AgentJob:
 
 
 class AgentJobs:
-    """Jobs of users' agents."""
+    """Lists, adds, changes and removes jobs of users' agents."""
 
     def __init__(self, accounts: UserAccounts, relay: RelayClient) -> None:
         self._accounts = accounts

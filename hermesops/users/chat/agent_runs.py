@@ -53,7 +53,7 @@ class Conversation:
 
 
 class AgentRuns:
-    """Runs of users' agents."""
+    """Begins, follows and stops runs of users' agents."""
 
     def __init__(self, relay: RelayClient) -> None:
         self._relay = relay

@@ -107,7 +107,7 @@ class TurnCarrier:
                 self._events.add(turn.id, "approval", {"id": str(approval.number), **approval.request})
 
     async def _step(self, turn: Turn) -> None:
-        """Do the next step."""
+        """Do the next step of one turn."""
         try:
             view = await self._runs.view(turn)
         except AgentEndedError:

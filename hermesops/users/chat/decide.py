@@ -55,7 +55,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Wait:
-    """Look again later."""
+    """Decision to look at the turn again later."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class ChatEvent:
 
     @property
     def is_last(self) -> bool:
-        """Whether nothing follows."""
+        """Whether no event of the turn follows this one."""
         return self.kind in _LAST
 
     def follows(self, position: int) -> bool:

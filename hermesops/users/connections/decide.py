@@ -58,7 +58,7 @@ class Clean:
 
 @dataclass(frozen=True)
 class Drop:
-    """Delete the row."""
+    """Decision to delete the row of a connection."""
 
 
 Step = Move | Seen | Clean | Drop

@@ -63,7 +63,7 @@ class _Items(_Part):
 
 
 class _Period(_Part):
-    """The times of a subscription."""
+    """Begin and end of a subscription's current period."""
 
     status: str
     items: _Items

@@ -55,7 +55,7 @@ class SweepReport:
 
     @property
     def summary(self) -> str:
-        """The report in a line."""
+        """The report of a sweep in one line."""
         verb = "differ from the events" if self.is_dry_run else "repaired"
         numbers = f"{counted(self.count, 'subscription')} compared; {len(self.differences)} {verb}"
         return f"{numbers}, {counted(self.problem_count, 'problem')}"

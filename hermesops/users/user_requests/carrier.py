@@ -64,7 +64,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class AtStripe:
-    """What requests need of Stripe."""
+    """Calls of Stripe that users' requests need."""
 
     pages: StripePages
     subscriptions: StripeSubscriptions
