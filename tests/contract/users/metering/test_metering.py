@@ -80,7 +80,7 @@ async def test_a_day_is_reported_once_and_models_as_they_are_used(world: PlanWor
     assert metering.due() == []
     used(world, instance, clock(), 30)
     assert metering.due() == []
-    clock.turn(HOUR)
+    clock.turn(HOUR + 60)
     await metering.run()
     assert at_stripe(world) == {"hermes_instance_days": 1, "hermes_model_micros": 150}
     clock.turn(DAY)
