@@ -84,7 +84,7 @@ async def opened(
     async with contextlib.AsyncExitStack() as stack:
 
         async def listen(forward: Forward, name: str, port: int) -> str:
-            listener = stack.enter_context(listen_again(store, f"{name}_port", str(driver.gateway), port))
+            listener = stack.enter_context(listen_again(store, f"forward_{name}_port", str(driver.gateway), port))
             await stack.enter_async_context(_serving(forward, listener, f"forward {name}"))
             return f"{driver.gateway}:{port_of(listener)}"
 

@@ -146,7 +146,8 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
     except paramiko.AuthenticationException as error:
         raise RefusedError(f"{machine.address} refused the key {key}: {error}") from error
     except (paramiko.SSHException, EOFError, OSError) as error:
-        raise UnavailableError(f"the connection to {machine.address} ended: {str(error) or 'it was closed'}") from error
+        why = getattr(error, "strerror", None) or str(error) or "it was closed"
+        raise UnavailableError(f"the connection to {machine.address} ended: {why}") from error
 
 
 def _refuse_another(transport: "paramiko.Transport", machine: SshMachine) -> None:

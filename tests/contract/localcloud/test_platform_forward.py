@@ -2,8 +2,9 @@
 
 import asyncio
 import socket
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,16 @@ async def test_each_service_is_on_the_machine_that_the_world_remembers_and_on_no
             assert await _answer(where, says=False) == b""
             marker.write_text("m-1\n")
             assert await _answer(where, says=True) == b"aover"
+
+
+async def test_the_ports_of_the_worlds_own_listeners_are_remembered_apart(tmp_path: Path) -> None:
+    """Its users' page and its object store have listeners of its own, beside those that lead to the platform's."""
+    async with world(tmp_path):
+        pass
+    with closing(sqlite3.connect(tmp_path / "world.db")) as database:
+        keys = {key for (key,) in database.execute("SELECT key FROM settings")}
+    assert len(keys) == len(PlatformService) + 1
+    assert {key.partition("_")[0] for key in keys} == {"forward"}
 
 
 async def test_the_platforms_machine_reaches_the_vendors_api(tmp_path: Path) -> None:
