@@ -15,7 +15,7 @@ from hermesops.wire.protocol import PROGRAM
 from tests.support.images.builds import Made
 from tests.support.real.machines.agents import Agent, living_agent
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(65)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(200)]
 
 _FILE = "/run/hermes-metrics/hermes.prom"
 _UNIT = "hermes-gateway.service"

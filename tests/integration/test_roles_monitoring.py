@@ -31,7 +31,7 @@ from tests.support.real.monitoring.loki import loki, source_of
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.local.converged import ConvergedWorld, converged_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(30)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(100)]
 
 ROLE = ("hermes_monitoring",)
 PORT = 18080

@@ -11,7 +11,7 @@ from hermesops.users.chat import carrier, service
 from hermesops.users.chat.decide import SETTLING
 from tests.support.users.api import Client, Event, Process, UsersApi
 
-pytestmark = [pytest.mark.turns(20), pytest.mark.usefixtures("quick")]
+pytestmark = [pytest.mark.turns(30), pytest.mark.usefixtures("quick")]
 
 WRITES = frozenset({"carry", "sending", "running", "queued_again", "end", "release"})
 MOST_WRITES = 12

@@ -25,7 +25,7 @@ def described(target: Target) -> BaseSchema:
 schema = schemathesis.pytest.from_fixture("described")
 
 
-@pytest.mark.turns(15)
+@pytest.mark.turns(35)
 @schema.parametrize()
 @settings(
     max_examples=4, derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck)

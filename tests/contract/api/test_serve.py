@@ -31,7 +31,7 @@ from tests.support.users.api import STRIPE, Client, UsersApi, users_api
 from tests.support.users.processes import of_api
 
 ORIGIN = "https://agents.test"
-pytestmark = pytest.mark.turns(10)
+pytestmark = pytest.mark.turns(20)
 
 
 @dataclass
