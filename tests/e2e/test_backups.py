@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.real.commands.command import Command
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(40)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(65)]
 
 SAID = "a sentence that only the machine may hold"
 

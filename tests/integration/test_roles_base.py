@@ -14,7 +14,7 @@ from hermesops.model.ids import MachineId
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.local.converged import ConvergedWorld, converged_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(100)]
 
 ROLE = ("hermes_base",)
 
