@@ -48,7 +48,7 @@ def _with_turns() -> Iterator[Any]:
         yield pytest.param(alert, marks=pytest.mark.turns(SECONDS.get(alert, 1), each=True))
 
 
-@pytest.mark.parametrize("alert", _with_turns())
+@pytest.mark.parametrize("alert", [*_with_turns()])
 def test_an_alert_does_what_its_cases_say(alert: str, program: Path, tmp_path: Path) -> None:
     name, _, _ = alert.partition(" ")
     names = [
