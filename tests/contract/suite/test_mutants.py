@@ -1,5 +1,6 @@
 """Mutants: the list fits the code, a shard of it is killed, and the runner notices what is not."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -152,7 +153,7 @@ def test_a_hang_kills_only_what_is_listed_to_hang(copy: Copy) -> None:
 def test_the_next_mutant_of_a_file_finds_it_as_it_was(copy: Copy) -> None:
     both = mutant("test_in_this_process", before="LIMIT = 3", after="LIMIT = 4"), mutant("test_in_this_process")
     assert [copy.run(each).verdict for each in both] == [Verdict.KILLED] * 2
-    copy.check(["tests/test_sums.py::test_in_this_process"])
+    assert copy.check(["tests/test_sums.py::test_in_this_process"]) == ""
 
 
 @pytest.mark.turns(3)
@@ -160,8 +161,19 @@ def test_the_next_mutant_of_a_file_finds_it_as_it_was(copy: Copy) -> None:
     ("test", "expected"), [("test_that_fails", "FAILED.*fails"), ("test_that_is_skipped", "never")]
 )
 def test_a_test_that_does_not_pass_without_a_mutant_is_refused(checkout: Path, test: str, expected: str) -> None:
-    with pytest.raises(ValueError, match=rf"(?s)without a mutant.*{expected}"):
-        list(run(checkout, [mutant("test_in_this_process", test)]))
+    (outcome,) = run(checkout, [mutant("test_in_this_process", test)])
+    assert outcome.verdict is Verdict.BROKE
+    assert re.search(rf"(?s)without a mutant.*{expected}", outcome.output)
+
+
+@pytest.mark.turns(2)
+def test_a_test_runs_without_a_mutant_once(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[str] = []
+    check = Copy.check
+    monkeypatch.setattr(Copy, "check", lambda copy, tests: checked.extend(tests) or check(copy, tests))
+    bug = mutant("test_in_this_process")
+    assert [outcome.verdict for outcome in run(checkout, [bug, bug])] == [Verdict.KILLED] * 2
+    assert checked == list(bug.tests)
 
 
 def test_the_checkout_itself_stays_as_it_is(checkout: Path) -> None:

@@ -81,7 +81,7 @@ class Verdict(StrEnum):
     HUNG = "hung"
     """The tests did not end, and the mutant is not listed as one that hangs."""
     BROKE = "broke"
-    """No test failed, but pytest, a fixture or an import did, which says nothing about the tests."""
+    """No test failed, but pytest, a fixture or an import did, or one of the tests fails without the mutant as well."""
 
 
 @dataclass(frozen=True)
@@ -230,15 +230,16 @@ class Copy:
         """Import these libraries once for all runs."""
         self._warm.load(libraries)
 
-    def check(self, tests: Sequence[str]) -> None:
+    def check(self, tests: Sequence[str]) -> str:
         """Run tests without a mutant.
 
-        Raises:
-            ValueError: One of them fails or is skipped, so that it cannot tell a mutant.
+        Returns:
+            Why they cannot tell a mutant, as one of them fails or is skipped; empty where all pass.
         """
         ran = self._pytest(tests, HANG_S)
-        if ran.code != pytest.ExitCode.OK or ran.skipped:
-            raise ValueError(f"without a mutant, these tests have to pass and none is to be skipped\n{ran.output}")
+        if ran.code == pytest.ExitCode.OK and not ran.skipped:
+            return ""
+        return f"without a mutant, these tests have to pass and none is to be skipped\n{ran.output}"
 
     def run(self, mutant: Mutant, hang_s: int = HANG_S) -> Outcome:
         """Plant a mutant, run its tests until one fails, and remove it."""
@@ -316,8 +317,7 @@ def _judge(mutant: Mutant, ran: _Ran) -> tuple[Verdict, str]:
 def run(top: Path, mutants: Sequence[Mutant], workers: int = 1) -> Iterator[Outcome]:
     """Run mutants, in the given order, with a copy of the checkout for each worker.
 
-    Raises:
-        ValueError: A test fails or is skipped without any of them.
+    A test is run without a mutant before its first one; where it does not pass, its mutants are ``BROKE``.
     """
     with (
         tempfile.TemporaryDirectory(prefix="mutants-") as name,
@@ -331,19 +331,29 @@ def run(top: Path, mutants: Sequence[Mutant], workers: int = 1) -> Iterator[Outc
         libraries = copies[0].libraries(tests)
         for copy in copies:
             copy.load(libraries)
-        copies[0].check(tests)
         free: SimpleQueue[Copy] = SimpleQueue()
         for copy in copies:
             free.put(copy)
+        passed: set[str] = set()
 
         def run_in_a_free_copy(mutant: Mutant) -> Outcome:
             copy = free.get()
             try:
-                return copy.run(mutant)
+                return _check_and_run(copy, mutant, passed)
             finally:
                 free.put(copy)
 
         yield from pool.map(run_in_a_free_copy, mutants)
+
+
+def _check_and_run(copy: Copy, mutant: Mutant, passed: set[str]) -> Outcome:
+    """Run a mutant, after those of its tests that are not among the passed ones, which they join."""
+    began = time.monotonic()
+    unseen = [test for test in mutant.tests if test not in passed]
+    if unseen and (problem := copy.check(unseen)):
+        return Outcome(mutant, mutant.file, Verdict.BROKE, "", time.monotonic() - began, problem)
+    passed.update(unseen)
+    return copy.run(mutant)
 
 
 def run_and_show(mutants: Sequence[Mutant]) -> list[Outcome]:
