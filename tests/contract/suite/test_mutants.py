@@ -166,7 +166,7 @@ def test_a_test_that_does_not_pass_without_a_mutant_is_refused(checkout: Path, t
     assert re.search(rf"(?s)without a mutant.*{expected}", outcome.output)
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(3)
 def test_a_test_runs_without_a_mutant_once(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[str] = []
     check = Copy.check
@@ -174,6 +174,12 @@ def test_a_test_runs_without_a_mutant_once(checkout: Path, monkeypatch: pytest.M
     bug = mutant("test_in_this_process")
     assert [outcome.verdict for outcome in run(checkout, [bug, bug])] == [Verdict.KILLED] * 2
     assert checked == list(bug.tests)
+
+
+@pytest.mark.turns(3)
+def test_one_bad_test_keeps_no_other_mutant_from_its_verdict(checkout: Path) -> None:
+    pair = mutant("test_that_fails"), mutant("test_in_this_process")
+    assert [outcome.verdict for outcome in run(checkout, pair)] == [Verdict.BROKE, Verdict.KILLED]
 
 
 def test_the_checkout_itself_stays_as_it_is(checkout: Path) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from importlib.util import cache_from_source
+from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from shutil import copy2, rmtree
@@ -39,6 +40,9 @@ LIST = TOP / "tests" / "mutants.toml"
 
 HANG_S = 120
 """A test that takes longer hangs; without a bug, each takes some seconds."""
+
+BATCH = 20
+"""Mutants that one worker runs at once, and shows together."""
 
 _GRACE_S = 60
 _CRASHES = ("ImportError", "IndentationError", "ModuleNotFoundError", "NameError", "SyntaxError")
@@ -336,14 +340,23 @@ def run(top: Path, mutants: Sequence[Mutant], workers: int = 1) -> Iterator[Outc
             free.put(copy)
         passed: set[str] = set()
 
-        def run_in_a_free_copy(mutant: Mutant) -> Outcome:
+        def run_in_a_free_copy(batch: Sequence[Mutant]) -> list[Outcome]:
             copy = free.get()
             try:
-                return _check_and_run(copy, mutant, passed)
+                _check_together(copy, batch, passed)
+                return [_check_and_run(copy, mutant, passed) for mutant in batch]
             finally:
                 free.put(copy)
 
-        yield from pool.map(run_in_a_free_copy, mutants)
+        batches = [mutants[at : at + BATCH] for at in range(0, len(mutants), BATCH)]
+        yield from chain.from_iterable(pool.map(run_in_a_free_copy, batches))
+
+
+def _check_together(copy: Copy, mutants: Sequence[Mutant], passed: set[str]) -> None:
+    """Run the tests of several mutants without any in one run, a fourth of the time of as many runs."""
+    unseen = {test for mutant in mutants for test in mutant.tests} - passed
+    if len(mutants) > 1 and unseen and not copy.check(sorted(unseen)):
+        passed.update(unseen)
 
 
 def _check_and_run(copy: Copy, mutant: Mutant, passed: set[str]) -> Outcome:
