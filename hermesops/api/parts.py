@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, cast
 
+import structlog
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
@@ -11,6 +12,7 @@ from hermesops.api.limits import Kind, Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.sign_in.page_sessions import COOKIE, PageSessions
 from hermesops.api.sign_in.tokens import InvalidTokenError, Tokens
+from hermesops.errors import HermesError
 from hermesops.model.ids import UserId
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.files import ChatFiles
@@ -24,8 +26,13 @@ from hermesops.users.connections.agent_calls import AgentCalls
 from hermesops.users.connections.service import Connections
 from hermesops.users.user_requests.service import Requests
 
+CHECK_S = 60.0
+"""Seconds after which ``is_signed_in`` is asked again: a token may have ended, a session or a user been refused."""
+
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _SAME = frozenset({"", "none", "same-origin"})
+
+log = structlog.get_logger()
 
 
 class ForeignRequestError(Exception):
@@ -127,6 +134,17 @@ async def user_of(request: HTTPConnection, parts: UserParts) -> UserId:
         raise InvalidTokenError("sign in, or send a bearer token")
     refuse_foreign(request, parts.origin)
     return await parts.sessions.user_of(cookie)
+
+
+async def is_signed_in(request: HTTPConnection, parts: UserParts) -> bool:
+    """Whether the token or session of an open stream or socket is still valid; yes where that cannot be known now."""
+    try:
+        await user_of(request, parts)
+    except (InvalidTokenError, ForeignRequestError):
+        return False
+    except HermesError as error:  # the database or the issuer is away for a moment
+        log.info("stream_not_checked", why=error.message)
+    return True
 
 
 def refuse_foreign(request: HTTPConnection, origin: str) -> None:

@@ -5,11 +5,14 @@ Source: WHATWG HTML, "Server-sent events".
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
+from fastapi import Request
 from fastapi.responses import StreamingResponse
 
-from hermesops.api.parts import ApiParts
+from hermesops.api.parts import CHECK_S, ApiParts, is_signed_in
 from hermesops.base.waiting import cancel
 from hermesops.model.chat.turn import Turn
 from hermesops.users.chat.events import ChatEvent
@@ -20,8 +23,8 @@ _KEEP_ALIVE_S = 15.0
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
-def turn_stream(parts: ApiParts, turn: Turn, after: int) -> StreamingResponse:
-    """Answer with a turn's events behind a position.
+def turn_stream(request: Request, parts: ApiParts, turn: Turn, after: int) -> StreamingResponse:
+    """Answer with a turn's events behind a position; the answer ends early where the request's token has ended.
 
     Raises:
         TooManyError: The user has too many streams open.
@@ -30,7 +33,8 @@ def turn_stream(parts: ApiParts, turn: Turn, after: int) -> StreamingResponse:
 
     async def held() -> AsyncIterator[str]:
         with parts.limits.stream(turn.user_id):
-            async for text in events_as_text(turn, parts.chat.events(turn, after)):
+            events = parts.chat.events(turn, after)
+            async for text in events_as_text(turn, events, partial(is_signed_in, request, parts)):
                 yield text
 
     return StreamingResponse(held(), media_type="text/event-stream", headers=_HEADERS)
@@ -47,13 +51,19 @@ def about(turn: Turn) -> dict[str, object]:
     return {"id": turn.id, "conversation": turn.conversation, "client_key": turn.client_key}
 
 
-async def events_as_text(turn: Turn, events: AsyncIterator[ChatEvent]) -> AsyncIterator[str]:
+async def events_as_text(
+    turn: Turn, events: AsyncIterator[ChatEvent], may_read: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[str]:
     """The turn's name before anything else, then each event with its position as id, and comments in between."""
     yield _event("turn", about(turn), "")
-    following = asyncio.ensure_future(_next(events))
+    following, checked = asyncio.ensure_future(_next(events)), time.monotonic()
     try:
         while True:
             done, _ = await asyncio.wait({following}, timeout=_KEEP_ALIVE_S)
+            if time.monotonic() - checked > CHECK_S:
+                if not await may_read():
+                    return
+                checked = time.monotonic()
             if not done:
                 yield ": waiting\n\n"
                 continue

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
@@ -88,15 +88,16 @@ class MessagesAnswer(BaseModel):
 
 
 @router.post("/chat", response_class=StreamingResponse, responses=_EVENTS)
-async def send_message(body: ChatRequest, user: CurrentUser, parts: Parts) -> StreamingResponse:
+async def send_message(body: ChatRequest, request: Request, user: CurrentUser, parts: Parts) -> StreamingResponse:
     """Send a message to the agent. The answer streams as server-sent events, of which the first names the turn."""
     turn = await parts.chat.begin(user, body.conversation, body.client_key, body.message, body.files)
-    return turn_stream(parts, turn, 0)
+    return turn_stream(request, parts, turn, 0)
 
 
 @router.get("/chat/turns/{turn_id}/events", response_class=StreamingResponse, responses=_EVENTS)
 async def read_events(
     turn_id: UUID,
+    request: Request,
     user: CurrentUser,
     parts: Parts,
     last_event_id: Annotated[str, Header(pattern=CURSOR)] = "",
@@ -104,7 +105,7 @@ async def read_events(
 ) -> StreamingResponse:
     """Read a turn's events, those behind ``Last-Event-ID`` (or ``after``) where it is of this turn, else all."""
     turn = await parts.chat.turn(user, str(turn_id))
-    return turn_stream(parts, turn, position_in(last_event_id or after, turn.id))
+    return turn_stream(request, parts, turn, position_in(last_event_id or after, turn.id))
 
 
 @router.post("/chat/turns/{turn_id}/stop")

@@ -23,11 +23,10 @@ from pydantic import Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from hermesops.api.limits import Kind, TooManyError
-from hermesops.api.parts import ApiParts, CurrentUser, ForeignRequestError, Parts, user_of
+from hermesops.api.parts import CHECK_S, ApiParts, CurrentUser, Parts, is_signed_in
 from hermesops.api.problems import body_of, refusal_of
 from hermesops.api.routes.chat import CURSOR, ApprovalRequest, ChatRequest
 from hermesops.api.routes.shapes import Name, Strict
-from hermesops.api.sign_in.tokens import InvalidTokenError
 from hermesops.api.turn_stream import about, position_in
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError
@@ -42,9 +41,6 @@ LARGEST_FRAME = 1 << 20
 UNAUTHORIZED = 4401
 TOO_SLOW = 4408
 _NO_TEXT = 1003
-_CHECK_S = 60.0
-"""Seconds after which a token or a session is looked at again: it may have ended, or have been revoked."""
-
 _SLOW_S = 30.0
 """Seconds for a client to take a frame."""
 
@@ -147,14 +143,9 @@ class ChatSocket:
         return 1000
 
     async def _look_again(self) -> int:
-        while True:
-            await pause(_CHECK_S)
-            try:
-                await user_of(self._socket, self._parts)
-            except (InvalidTokenError, ForeignRequestError):
-                return UNAUTHORIZED
-            except HermesError as error:  # the database or the issuer is away for a moment
-                log.info("socket_not_checked", why=error.message)
+        while await is_signed_in(self._socket, self._parts):
+            await pause(CHECK_S)
+        return UNAUTHORIZED
 
     async def _answer(self, text: str) -> None:
         try:

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from hermesops.api import turn_stream
 from hermesops.base.waiting import Pending, until
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.store.registry.schema.user_tables import metadata
@@ -310,6 +311,21 @@ async def test_a_suspended_agent_ends_its_turn_and_takes_no_other(api: UsersApi,
         assert [event.kind async for event in events] == ["failed"]
     answer = await ada.ask("POST", "/chat", json={"message": "x", "conversation": "c", "client_key": "k"})
     assert (answer.status_code, answer.json()["code"]) == (409, "agent-suspended")
+
+
+async def test_a_stream_ends_with_the_token_it_was_opened_by(
+    api: UsersApi, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_stream, "CHECK_S", 0.1)
+    monkeypatch.setattr(turn_stream, "_KEEP_ALIVE_S", 0.05)
+    api.agent.says = False
+    async with ada.send("hello") as events:
+        await anext(events)
+        await eventually(lambda: api.agent.runs, "the run")
+        api.agent.push(api.agent.run, "message.delta", delta="before")
+        assert (await anext(events)).data["text"] == "before"
+        api.denied.add(api.ada.user_id)
+        assert [event async for event in events] == []
 
 
 async def test_what_users_say_is_sealed_and_gone_once_it_is_answered(api: UsersApi, ada: Client) -> None:

@@ -131,7 +131,7 @@ async def test_who_may_not_come_in_gets_no_socket(api: UsersApi, caplog: pytest.
 
 
 async def test_a_token_that_ends_closes_the_socket(api: UsersApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_socket, "_CHECK_S", 0.1)
+    monkeypatch.setattr(chat_socket, "CHECK_S", 0.1)
     async with opened(api) as socket:
         await ask(socket, "k1")
         await until_end(socket)
