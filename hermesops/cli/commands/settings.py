@@ -77,7 +77,8 @@ def set_(
     files that a *_file setting names. Prints which command carries the change on.
     """
     from hermesops.cli.views.environment import changed_setting, changed_setting_lines
-    from hermesops.settings.changing import Removed, change_setting
+    from hermesops.settings.changing import change_setting
+    from hermesops.settings.edited_text import Removed
 
     if default == bool(value):
         raise UsageError("give a VALUE, or --default", hint=Hint(("settings", "set", key, "VALUE")))
