@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 @dataclass
 class _Bucket:
-    """The counts of a minute."""
+    """Counts of one minute; users are counted by id, once each."""
 
     users: set[str] = field(default_factory=set)
     slow: set[str] = field(default_factory=set)
@@ -60,7 +60,7 @@ class RequestCounts:
                 bucket.slow.add(user)
 
     def webhook(self, *, is_taken: bool) -> None:
-        """Count a vendor's event."""
+        """Count a vendor's event as taken, or as refused."""
         bucket = self._bucket()
         bucket.taken += is_taken
         bucket.refused += not is_taken
@@ -93,7 +93,7 @@ class Counted:
         self._counts = counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request, and count its status and duration by user."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

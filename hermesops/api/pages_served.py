@@ -40,14 +40,14 @@ _ASSETS = '"assets/'
 
 @dataclass(frozen=True)
 class PageFile:
-    """A file of the page."""
+    """A file of the page, held in memory while the process serves."""
 
     content: bytes = field(repr=False)
     media_type: str
 
     @cached_property
     def compressed(self) -> bytes:
-        """The content as gzip."""
+        """The content as gzip, compressed at the first request for it."""
         return compress(self.content, mtime=0)
 
 

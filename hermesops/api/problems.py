@@ -141,7 +141,7 @@ def problem(
 
 
 def of_ours(request: Request, error: Exception) -> JSONResponse:
-    """Answer an error of ours."""
+    """Answer an error of ours with a problem document; a bug answers 500 without its message."""
     assert isinstance(error, HermesError)  # noqa: S101 - as registered
     status, code, words = refusal_of(error)
     if status is HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -290,7 +290,7 @@ class _UsersWork:
         self._metered_at = 0.0
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Carry requests, settings, billing and usage on in turn until cancelled; a failing one delays no other."""
         try:
             while True:
                 for work in (self._carry_requests, self._copy_settings, self._bill, self._meter, self._read_statements):
@@ -383,7 +383,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> "Iterator[None]":
-        """Leave signals to the process."""
+        """Leave signals to the process, which stops several servers in order."""
         yield
 
     async def serve_until_cancelled(self) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.localcloud.world.files import WorldFiles
     from hermesops.model.ids import MachineId
-    from hermesops.platform.connect import PlatformConnection
+    from hermesops.platform.connection.connect import PlatformConnection
     from hermesops.platform.host import Part, PlatformHost
     from hermesops.platform.local.roles import RolesRecord
     from hermesops.platform.parts.control import ControlPart
@@ -133,7 +133,9 @@ class PlatformParts:
         Raises:
             RefusedError: There is none.
         """
-        from hermesops.platform.connect import PlatformConnection, folder_copies, moves_backups, settings_of
+        from hermesops.platform.connection.connect import PlatformConnection, folder_copies
+        from hermesops.platform.connection.registry_move import RegistryMove
+        from hermesops.platform.connection.settings import moves_backups, settings_of
 
         container = self.container
         outputs = await self.stack.outputs()
@@ -149,9 +151,13 @@ class PlatformParts:
             channel=self.host.channel_to(await self._machine()),
             load_authority=self._trust.authority,
             authorities=self._trust.authorities,
-            source_url=f"sqlite:///{container.env.folder / 'registry.db'}",
-            open_target=container.registry_place.open_at,
-            anchor_at=container.registry_place.anchor_at,
+            registry=RegistryMove(
+                source_url=f"sqlite:///{container.env.folder / 'registry.db'}",
+                target_url=settings["registry.url"],
+                open_target=container.registry_place.open_at,
+                anchor_at=container.registry_place.anchor_at,
+                report=container.report,
+            ),
             copies=partial(folder_copies, container.env, settings),
             report=container.report,
         )
@@ -162,7 +168,7 @@ class PlatformParts:
         Raises:
             RefusedError: There is none.
         """
-        from hermesops.platform.connect import is_connected
+        from hermesops.platform.connection.settings import is_connected
         from hermesops.platform.parts.users import ROLES as USER_ROLES
         from hermesops.platform.restore import DatabaseRestore, restoring
 
@@ -320,7 +326,7 @@ class PlatformParts:
         from urllib.parse import urlsplit
 
         from hermesops.access.secrets.catalog import BILLING_SECRET, MESSAGES_KEY
-        from hermesops.platform.connect import is_connected
+        from hermesops.platform.connection.settings import is_connected
         from hermesops.platform.parts.control import project_key
         from hermesops.platform.parts.users import UsersHalf
 
@@ -350,7 +356,7 @@ class PlatformParts:
     def _control_part(self) -> "ControlPart":
         from urllib.parse import urlsplit
 
-        from hermesops.platform.connect import is_connected
+        from hermesops.platform.connection.settings import is_connected
         from hermesops.platform.image.bundles import control_bundle_of
         from hermesops.platform.parts.control import ControlPart, host_proof, host_settings, keys_of, url_on_host
         from hermesops.platform.stack import local_outputs

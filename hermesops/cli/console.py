@@ -17,6 +17,7 @@ from hermesops.base import narration
 from hermesops.cli import context
 from hermesops.cli.printing import output, terminal
 from hermesops.errors import HermesError, Hint, RefusedError
+from hermesops.views.failures import failure as failure_shape
 from hermesops.wire.foreign_text import unbroken, visible
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def error(failure: HermesError) -> None:
     """Print the error and its hint on stderr; as JSON on stdout too when a program reads."""
     complain(failure)
     if _mode.json:
-        result("error", failure_data(failure))
+        result("error", failure_shape(failure))
 
 
 def complain(failure: HermesError) -> None:
@@ -213,17 +214,6 @@ def complain(failure: HermesError) -> None:
     _to_stderr(f"error: {at_fault}{failure.message}")
     if failure.hint:
         _to_stderr(f"hint: {advice(failure.hint)}")
-
-
-def failure_data(failure: HermesError) -> dict[str, object]:
-    """The shape of an error in JSON."""
-    return {
-        "error": type(failure).__name__,
-        "message": failure.message,
-        "hint": failure.hint,
-        "exit_code": failure.exit_code,
-        **({"field": failure.field} if failure.field else {}),
-    }
 
 
 def confirm(question: str, *, expect: str) -> bool:

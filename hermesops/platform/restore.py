@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from hermesops.access.registry_place import RestoredEpoch
 from hermesops.errors import UnavailableError, UsageError
 from hermesops.model.access.audit import ChainReport
-from hermesops.platform.connect import UNITS
+from hermesops.platform.connection.connect import UNITS
 from hermesops.platform.host import Part, run_on_host
 from hermesops.platform.parts.control import ControlPart
 from hermesops.platform.parts.database import DatabasePart

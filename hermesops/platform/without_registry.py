@@ -20,7 +20,7 @@ from hermesops.machines.image.build import SavedImages
 from hermesops.model.access.certificate import OURS, CallerName
 from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.observability.telemetry.endpoint import CERTIFICATE_S
-from hermesops.platform.connect import PlatformFiles
+from hermesops.platform.connection.settings import PlatformFiles
 from hermesops.platform.stack import HeldLease
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry

@@ -1,21 +1,18 @@
 """Changes one setting in settings.toml: validated as a whole first, comments kept, written whole or not at all."""
 
 import stat
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
-import tomlkit
-
 from hermesops.base.files.private_file import replace_secret
-from hermesops.errors import BrokenInvariantError, Hint, UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.model.unknown_name import unknown_name
+from hermesops.settings.edited_text import Removed, edited
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import FIELDS, SECRET_KEYS, value_of, variable_of
-from hermesops.settings.reading import flat, is_secret_value, parse_text, read_file
+from hermesops.settings.reading import is_secret_value, parse_text, read_file
 
 _RESTART = Hint("commands read it from now on; restart", ("worker",), "and", ("monitor",), "where they run")
 _PLATFORM = Hint(("stack", "up", "platform"), "hands it to the platform's host; restart workers and the monitor")
@@ -42,12 +39,6 @@ _EFFECTS: Mapping[str, Hint] = {
     "router": _PLATFORM,
 }
 """Commands that carry a setting on, by its name or its table; others are read by each process at its start."""
-
-
-class Removed(Enum):
-    """Stands for a value that is taken out of the file."""
-
-    REMOVED = 0
 
 
 @dataclass(frozen=True)
@@ -145,21 +136,6 @@ def _write(file: Path, key: str, value: object) -> None:
     exists = file.exists()
     mode = stat.S_IMODE(file.stat().st_mode) if exists else 0
     text = file.read_text(encoding="utf-8-sig") if exists else ""
-    document = tomlkit.parse(text)
-    section, _, name = key.rpartition(".")
-    if section and section not in document:
-        document[section] = tomlkit.table()
-    table: Any = document[section] if section else document
-    if value is Removed.REMOVED:
-        del table[name]
-    else:
-        table[name] = value
-    changed = document.as_string()
-    expected = {**flat(tomllib.loads(text)), key: value}
-    if flat(tomllib.loads(changed)) != {
-        name: setting for name, setting in expected.items() if setting is not Removed.REMOVED
-    }:
-        raise BrokenInvariantError(f"{file} was not changed: {key} could not be written into it", hint=f"edit {file}")
-    replace_secret(file, changed)
+    replace_secret(file, edited(text, {key: value}))
     if mode:
         file.chmod(mode)

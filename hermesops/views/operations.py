@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
     from hermesops.model.operation import Lease, Operation, OperationStep
     from hermesops.store.operations.directory import OperationHistory
+    from hermesops.store.operations.intent import AbandonNote
+    from hermesops.store.operations.worker import Tally
 
 
 def operation(row: "Operation") -> dict[str, object]:
@@ -56,3 +58,19 @@ def _step(step: "OperationStep") -> dict[str, object]:
         "holder": step.holder or None,
         "problem": step.problem or None,
     }
+
+
+def ended(user: str, operation_id: str | None, outcome: str) -> dict[str, object]:
+    """The outcome of a change of an instance; ``operation_id`` is null where there was nothing to do."""
+    return {"user": user, "operation_id": operation_id, "outcome": outcome}
+
+
+def abandoned(row: "Operation", left: "AbandonNote") -> dict[str, object]:
+    """An abandoned operation: everything that it left behind, and the command that comes next."""
+    return {"id": row.id, "left": left.what, "hint": left.next}
+
+
+def worked(tally: "Tally") -> dict[str, object]:
+    """The operations that a worker ran, and those that it left."""
+    left = [{"id": operation, "problem": problem} for operation, problem in tally.left.items()]
+    return {"done": tally.done, "failed": tally.failed, "left": left}

@@ -2,7 +2,17 @@
 
 from datetime import datetime
 
+_UNITS = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
+
 
 def timestamp(when: datetime | None) -> str | None:
     """ISO 8601 in UTC, to the second."""
     return when.isoformat(timespec="seconds") if when else None
+
+
+class Age(int):
+    """Seconds since something happened: sorted by their number, shown in the largest unit, as ``3 d``."""
+
+    def __str__(self) -> str:
+        unit, seconds = next((unit for unit in _UNITS.items() if self >= unit[1]), ("s", 1))
+        return f"{max(0, self) // seconds} {unit}"

@@ -55,7 +55,7 @@ class ApprovalRequest(Strict):
 
 
 class TurnAnswer(BaseModel):
-    """The state of a turn."""
+    """The state of a turn; done, failed and stopped are final."""
 
     id: str
     conversation: str
@@ -72,7 +72,7 @@ class ConversationAnswer(BaseModel):
 
 
 class MessageAnswer(BaseModel):
-    """A message of a conversation."""
+    """A message of a conversation; ``at`` is null where the agent does not say when."""
 
     id: int
     role: Literal["user", "assistant"]

@@ -60,7 +60,7 @@ class Send(ChatRequest):
 
 
 class Follow(Strict):
-    """Follow a turn."""
+    """Follow a turn: events after a cursor, and new ones as they come."""
 
     type: Literal["follow"]
     turn: Id
@@ -69,7 +69,7 @@ class Follow(Strict):
 
 
 class Stop(Strict):
-    """Stop a turn."""
+    """Stop a turn; what the agent has done stays done."""
 
     type: Literal["stop"]
     turn: Id
@@ -77,7 +77,7 @@ class Stop(Strict):
 
 
 class Approve(ApprovalRequest):
-    """Answer a request for approval."""
+    """Answer the request for approval for which a turn waits."""
 
     type: Literal["approve"]
     turn: Id

@@ -51,7 +51,7 @@ async def list_jobs(user: CurrentUser, parts: Parts) -> list[JobAnswer]:
 
 @router.post("/cron", status_code=201)
 async def add_job(body: JobRequest, user: CurrentUser, parts: Parts) -> JobAnswer:
-    """Give the agent a job."""
+    """Give the agent a job, which it does at the times of a schedule."""
     await parts.chat.running(user)
     job = await parts.jobs.add(user, body.cron, body.prompt, name=body.name, is_enabled=body.enabled)
     return _answer(job)

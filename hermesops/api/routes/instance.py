@@ -1,4 +1,4 @@
-"""``/api/hermes/instance``: the user's agent."""
+"""``/api/hermes/instance``: the state of the user's agent, as its page shows it."""
 
 import asyncio
 from datetime import datetime

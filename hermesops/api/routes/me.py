@@ -1,4 +1,4 @@
-"""``/api/hermes/me``: who the user is."""
+"""``/api/hermes/me``: the user whose token or session a request has."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ router = APIRouter(tags=["me"])
 
 
 class MeAnswer(BaseModel):
-    """The user of the request."""
+    """The user of the request; ``display_name`` is their alias, or a stand-in for it."""
 
     user: str
     display_name: str

@@ -33,7 +33,7 @@ async def asset(path: str, request: Request, parts: Parts) -> Response:
 
 @router.get("/health")
 async def health() -> JSONResponse:
-    """Say that this process serves."""
+    """Answer 200 while this process serves; databases are not asked."""
     return JSONResponse({"status": "ok"})
 
 

@@ -66,12 +66,12 @@ class SignIn:
 
     @classmethod
     def begun(cls, onward: str) -> "SignIn":
-        """A fresh one."""
+        """A sign-in that begins now, with a fresh state and verifier."""
         return cls(secrets.token_urlsafe(24), secrets.token_urlsafe(48), onward)
 
 
 class IssuerClient:
-    """One issuer."""
+    """Signs users in at one OpenID Connect issuer, by authorization code with PKCE."""
 
     def __init__(self, addresses: IssuerAddresses) -> None:
         self._addresses = addresses

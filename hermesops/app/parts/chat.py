@@ -40,7 +40,7 @@ def accounts(container: "Container | RowsContainer") -> "UserAccounts":
 
 
 def web_sessions(container: "Container | RowsContainer") -> "WebSessions":
-    """Sessions of pages."""
+    """Sessions of browsers on the chat page, in the rows of users."""
     from hermesops.store.user_rows.sessions import WebSessions
 
     return WebSessions(container.user_rows, container.messages)

@@ -100,7 +100,7 @@ def user_requests(container: "Container | UsersContainer") -> "UserRequests":
 
 
 def user_plans(container: "Container | UsersContainer") -> "UserPlans":
-    """Statements of users' subscriptions."""
+    """Statements of users' subscriptions, as they were last read from Stripe."""
     from hermesops.store.user_rows.plans import UserPlans
 
     return UserPlans(container.user_rows, container.messages)

@@ -52,7 +52,7 @@ SECTIONS = {
 }
 """Where each stands in ``--help``."""
 
-FOLDERS = frozenset({"instance", "rollout"})
+FOLDERS = frozenset({"instance", "platform", "rollout"})
 """Nouns with a folder in ``commands``; its module ``group`` assembles their commands."""
 
 LISTS = frozenset({"doctor"})

@@ -15,7 +15,7 @@ from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint, UsageError
 from hermesops.model.fleet.alert import Severity
-from hermesops.views import alerts as alert_shapes
+from hermesops.views.observability import alerts as alert_shapes
 
 if TYPE_CHECKING:
     from hermesops.observability.alerts.check import Checked
@@ -148,18 +148,8 @@ def check(files: Files = None) -> int:
     from hermesops.observability.alerts.check import check as check_files
 
     checked = check_files(files or (), assets.folder("roles"), assets.folder("runbooks"))
-    result("alert-check", _shape(checked), _lines(checked))
+    result("alert-check", alert_shapes.check(checked), _lines(checked))
     return 2 if checked.problems else 0
-
-
-def _shape(checked: "Checked") -> dict[str, object]:
-    return {
-        "files": [str(path) for path in checked.files],
-        "problems": [
-            {"file": problem.file, "line": problem.line, "problem": problem.message} for problem in checked.problems
-        ],
-        "missing": list(checked.missing),
-    }
 
 
 def _lines(checked: "Checked") -> list[str]:

@@ -44,7 +44,7 @@ def status() -> None:
     Counts are of the last 5 minutes; expired connections of the last day. Nothing that a user said is shown.
     """
     from hermesops.cli.views import api as view
-    from hermesops.views import api as shapes
+    from hermesops.views.users import api as shapes
 
     half = context.compose().api_status.read()
     result("api-status", shapes.status(half), view.status_lines(half))

@@ -11,7 +11,7 @@ from hermesops.cli.console import Why, Yes, advice, agree, result, say
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.files import read_saved, write_saved
 from hermesops.cli.printing.fields import field_lines
-from hermesops.views.timestamps import timestamp
+from hermesops.views.access import approvals as shapes
 
 if TYPE_CHECKING:
     from hermesops.access.identity.approval import Asked
@@ -76,8 +76,11 @@ def _signed(container: "Container", requested: "Asked", save: Path, signer: str,
 
     approval, approver = Approvals(container.env).sign(requested)
     write_saved(save, approval)
-    shape = {"what": requested.what, "asked_by": signer, "approved_by": approver, "digest": requested.digest}
-    result("approval-signed", shape, [advice(f"{approver} approved:", (*then, "--approved-by", str(save)))])
+    result(
+        "approval-signed",
+        shapes.signed(requested, signer, approver),
+        [advice(f"{approver} approved:", (*then, "--approved-by", str(save)))],
+    )
 
 
 @app.command()
@@ -102,12 +105,5 @@ def show(approval: Annotated[Path, typer.Argument(help="An approval.", dir_okay=
     from hermesops.agents.cells.changes.approvals import Approvals
 
     document, signer = Approvals(context.environment()).read(read_saved(approval))
-    shape = {
-        "what": document.asked.what,
-        "environment": document.asked.environment,
-        "asked_by": document.asked.by,
-        "approved_by": signer,
-        "at": timestamp(document.at),
-        "digest": document.asked.digest,
-    }
+    shape = shapes.approval(document, signer)
     result("approval", shape, field_lines(shape))

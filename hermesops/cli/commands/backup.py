@@ -45,8 +45,7 @@ def create(user: User, no_wait: NoWait = False, wait: Wait = "") -> None:
         container, lambda connected: connected.backups.open_backup(instance, why="manual"), no_wait=no_wait, wait=wait
     )
     newest = None if no_wait else container.backup_rows.get(instance)
-    shown = backup_shapes.backup(newest, user) if newest else None
-    result("backup", {"user": user, "outcome": outcome, "made": shown}, [outcome])
+    result("backup", backup_shapes.created(user, outcome, newest), [outcome])
 
 
 @app.command(waits=True)
@@ -112,8 +111,7 @@ def restore(
     operation, outcome = run_operation(
         container, lambda connected: connected.restores.open(request), no_wait=no_wait, wait=wait
     )
-    restored = str(operation.intent["snapshot"])
-    result("restore", {"user": user, "backup": restored, "outcome": outcome}, [outcome])
+    result("restore", backup_shapes.restored(user, str(operation.intent["snapshot"]), outcome), [outcome])
 
 
 @app.command(waits=True)
@@ -147,7 +145,7 @@ def rotate(user: User, reason: Why = "") -> None:
 
 def _ages(container: "Container") -> None:
     ages = container.backup_rows.ages()
-    shape = backup_view.age if is_json() else backup_view.age_line
+    shape = backup_shapes.age if is_json() else backup_view.age_line
     rows = [shape(backup, newest, ages.now) for backup, newest in ages.rows]
     rows.sort(key=lambda row: (not row["counts"], -int(str(row["age_s"]))))
     empty = advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")

@@ -12,8 +12,8 @@ from hermesops.cli.options.values import one_of
 from hermesops.cli.views import billing as view
 from hermesops.cli.views.users import sweep_lines
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
-from hermesops.views.billing import event as event_shape
-from hermesops.views.users import sweep as sweep_shape
+from hermesops.views.users.billing import event as event_shape
+from hermesops.views.users.users import sweep as sweep_shape
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected

@@ -9,10 +9,9 @@ from hermesops.cli.console import Yes, advice, agree, complain, result, say, tab
 from hermesops.cli.groups.noun import Group, Noun
 from hermesops.cli.options.instance import NoWait, Wait, run_operation
 from hermesops.cli.options.runbook import show
-from hermesops.views.agents import backups as backup_shapes
+from hermesops.views.observability import drills as shapes
 
 if TYPE_CHECKING:
-    from hermesops.agents.drill.service import LastDrill
     from hermesops.observability.runbook.drill import Drilled
     from hermesops.observability.runbook.fault import Fault
 
@@ -43,7 +42,7 @@ def list_() -> None:
 
     One that is not drilled is about more than one machine; tests bring it about.
     """
-    rows = [_row(fault, last) for fault, last in context.compose().runbook_drills.list()]
+    rows = [shapes.drill(fault, last) for fault, last in context.compose().runbook_drills.list()]
     table("drill-list", "drills", ("drill", "runbook", "last_run", "found", "alerts"), rows, "no drills")
 
 
@@ -71,14 +70,7 @@ def run(
     )
     done = drills.run(fault, Stage(context.run, report=lambda hint: say(advice(hint)), show=show))
     drilled, failure = done.drilled, done.failure
-    shown = {
-        "drill": fault.name,
-        "runbook": fault.runbook,
-        "machine_name": done.instance.machine_name,
-        **(vars(drilled) if drilled else {}),
-        "problem": failure.message if failure else None,
-    }
-    result("drill-run", shown, [_line(fault, drilled)] if drilled else [])
+    result("drill-run", shapes.run(fault, done), [_line(fault, drilled)] if drilled else [])
     if failure is None:
         return 0
     complain(failure)
@@ -103,21 +95,7 @@ def restore(
         container, lambda session: session.drills.open(instance, why="by hand"), no_wait=no_wait, wait=wait
     )
     restored, owner = container.backup_rows.of_drill(operation)
-    shown = None if no_wait else backup_shapes.backup(restored, owner.title)
-    result("drill", {"user": owner.title, "outcome": outcome, "proved": shown}, [outcome])
-
-
-def _row(fault: "Fault", last: "LastDrill | None") -> dict[str, object]:
-    never = None if fault.is_drilled else "by tests alone"
-    return {
-        "drill": fault.name,
-        "alerts": list(fault.alerts),
-        "runbook": fault.runbook,
-        "fault": fault.meaning,
-        "drilled": fault.is_drilled,
-        "last_run": last.at.isoformat(timespec="seconds") if last else never,
-        "found": (last.problem or "well") if last else None,
-    }
+    result("drill", shapes.restored(owner.title, outcome, None if no_wait else restored), [outcome])
 
 
 def _line(fault: "Fault", drilled: "Drilled") -> str:

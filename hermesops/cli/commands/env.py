@@ -5,6 +5,7 @@ from hermesops.cli.console import is_json, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.printing.fields import field_lines
 from hermesops.cli.views import environment
+from hermesops.views.automation import environments as shapes
 
 app = Noun(no_args_is_help=True)
 
@@ -14,7 +15,7 @@ def list_() -> None:
     """List the environments of this home; * is the one that commands are about."""
     from hermesops.automation.doctor.environments import list_environments
 
-    rows = [environment.environment(state) for state in list_environments(context.environment())]
+    rows = [shapes.environment(state) for state in list_environments(context.environment())]
     columns = ("name", "chosen", "vendor", "registry", "problem")
     marked = rows if is_json() else [{**row, "chosen": "*" if row["chosen"] else ""} for row in rows]
     table("env-list", "environments", columns, marked, "")
@@ -24,7 +25,7 @@ def list_() -> None:
 def show() -> None:
     """Show the chosen environment, the reason for the choice, and the settings that it changes."""
     env = context.environment()
-    shown = environment.chosen(env, because=context.why_chosen())
+    shown = shapes.chosen(env, because=context.why_chosen())
     lines = field_lines(
         {"chosen by" if key == "because" else key: value for key, value in shown.items() if key != "settings"}
     )

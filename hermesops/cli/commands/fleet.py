@@ -20,9 +20,11 @@ from hermesops.cli.views.fleet import top as top_view
 from hermesops.cli.views.fleet import work as work_view
 from hermesops.errors import CHANGES_REMAIN, PartlyDoneError, UsageError
 from hermesops.model.fleet.health import Condition
-from hermesops.views import fleet as fleet_shapes
 from hermesops.views.agents import costs as cost_shapes
+from hermesops.views.agents import drift as drift_shapes
+from hermesops.views.agents import fleet as fleet_shapes
 from hermesops.views.agents import rollouts as rollout_shapes
+from hermesops.views.observability import top as top_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -171,7 +173,7 @@ def repair(
                 container, lambda connected: connected.drift.accept_size(instance, reason=reason)
             )
             done = drift_view.accepted_size(subject, *sizes)
-    result("fleet-repair", {"repair": chosen.value, "subject": subject, "outcome": done}, [done])
+    result("fleet-repair", drift_shapes.repaired(chosen.value, subject, done), [done])
 
 
 def _agree_to_destroy(environment: str, machine: "Machine", *, yes: bool) -> None:
@@ -195,7 +197,12 @@ def converge(
     ran = context.run_connected(container, lambda connected: connected.drift.converge(instances, check=dry_run))
     columns = ("instance", "status", "changed", "failure")
     table(
-        "fleet-converge", "instances", columns, drift_view.converged(ran), "nothing to do", beside={"dry_run": dry_run}
+        "fleet-converge",
+        "instances",
+        columns,
+        drift_shapes.converged(ran),
+        "nothing to do",
+        beside={"dry_run": dry_run},
     )
     if dry_run:
         say("dry run: nothing was changed")
@@ -304,9 +311,8 @@ def top(
         show_again(lines, values.seconds(every, "--every"))
         return
     instances = observed()
-    rows = top_view.top_rows(instances) if is_json() else top_view.top_table(instances)
-    beside = {"by": by, "without": list(instances.without), "problems": list(instances.problems)}
-    table("fleet-top", "instances", top_view.TOP_COLUMNS, rows, empty, beside=beside)
+    rows = top_shapes.instances(instances) if is_json() else top_view.top_table(instances)
+    table("fleet-top", "instances", top_view.TOP_COLUMNS, rows, empty, beside=top_shapes.gaps(instances))
     for line in top_view.top_notes(instances):
         say(line)
 
@@ -328,7 +334,7 @@ def drift(
 
     selector = Selector.parse(where, fields=FIELDS)
     findings = context.run_connected(context.compose(), lambda connected: connected.drift.findings(selector, deep=deep))
-    result("fleet-drift", drift_view.drift(findings), drift_view.drift_lines(findings))
+    result("fleet-drift", drift_shapes.drift(findings), drift_view.drift_lines(findings))
     return CHANGES_REMAIN if exit_code and any(finding.is_open for finding in findings) else 0
 
 
@@ -338,5 +344,5 @@ def changes(
 ) -> None:
     """List changes, oldest first: by operators, by stack runs, and from outside hermesops."""
     happenings = context.run(context.compose().read_happenings(values.since(since)))
-    rows = drift_view.changes(happenings)
+    rows = drift_shapes.changes(happenings)
     table("fleet-changes", "changes", ("at", "who", "what", "subject", "detail"), rows, "nothing happened")

@@ -3,7 +3,7 @@
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,9 +14,6 @@ from hermesops.cli.groups.noun import Noun
 from hermesops.cli.listener import inherited, listen, serve_until_signal
 from hermesops.errors import Hint, PartlyDoneError, UsageError
 from hermesops.views.access import certificates as certificate_shapes
-
-if TYPE_CHECKING:
-    from hermesops.agents.instances.credentials.certificates import Holder
 
 app = Noun(no_args_is_help=True)
 
@@ -31,16 +28,11 @@ def list_() -> None:
     container = context.compose()
     now = container.now()
     rows = [
-        {**certificate_shapes.certificate(holder.title, certificate, now), **_holder(holder)}
+        certificate_shapes.held(holder, certificate, now)
         for holder, certificate in container.machine_certificates.newest()
     ]
     columns = ("user", "machine_name", "cell", "state", "not_after", "serial")
     table("identity-list", "certificates", columns, rows, "no machine has a certificate yet")
-
-
-def _holder(holder: "Holder") -> dict[str, object]:
-    user = holder.instance.title if holder.instance else None
-    return {"user": user, "machine_name": holder.machine_name}
 
 
 @app.command()
@@ -68,11 +60,10 @@ def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
         yes=yes,
     )
     count = container.machine_certificates.revoke(holder, reason=reason)
-    shape = {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count}
     words = advice(
         f"{holder.title}: {counted(count, 'certificate')} revoked;", ("identity", "renew", who), "gives it another"
     )
-    result("identity-revoked", shape, [words])
+    result("identity-revoked", certificate_shapes.revoked(holder, count), [words])
 
 
 @app.command(waits=True)
@@ -93,13 +84,11 @@ def renew(
         return
     holder = container.machine_certificates.find_holder(who)
     certificate = context.run_connected(container, lambda connected: connected.certificate_renewal.renew(holder))
-    data = {
-        "machine": holder.title,
-        "serial": certificate.serial,
-        "names": list(certificate.names),
-        "not_after": certificate.not_after,
-    }
-    result("identity-renewed", data, [f"{holder.title}: certificate {certificate.serial}", *certificate.names])
+    result(
+        "identity-renewed",
+        certificate_shapes.renewed(holder, certificate),
+        [f"{holder.title}: certificate {certificate.serial}", *certificate.names],
+    )
 
 
 @app.command()
@@ -131,18 +120,12 @@ def host(
     """
     container = context.compose()
     certificates = container.host_certificates.issue(hosts, out, client=client, anew=anew, why=reason)
-    shape = {
-        "folder": str(certificates.folder),
-        "names": list(certificates.names),
-        "changed": list(certificates.changed),
-        "not_after": certificates.not_after,
-    }
     changed = f"wrote {', '.join(certificates.changed)}" if certificates.changed else "all of them are good"
     lines = [
         f"{certificates.folder}: {changed}; the first ends {certificates.not_after:%Y-%m-%d}",
         f"for {', '.join(certificates.names)}",
     ]
-    result("identity-host", shape, lines)
+    result("identity-host", certificate_shapes.host(certificates), lines)
 
 
 @app.command()

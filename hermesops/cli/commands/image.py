@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import advice, result, table
 from hermesops.cli.groups.noun import Noun
-from hermesops.views.timestamps import timestamp
+from hermesops.views.machines import images as shapes
 
 app = Noun(no_args_is_help=True)
 
@@ -33,22 +33,12 @@ def build(
     container = context.compose()
     built = context.run_connected(container, lambda connected: connected.image_builds.build(name, release=release))
     manifest = built.manifest
-    data = {
-        "name": manifest.name,
-        "id": manifest.image_id,
-        "digest": manifest.digest,
-        "made": built.made,
-        "seconds": manifest.seconds,
-    }
     how = f"built in {sum(manifest.seconds.values()):.0f} s" if built.made else "is up to date"
-    result("image", {"image": data}, [f"{manifest.name} {manifest.image_id} {how}"])
+    result("image", {"image": shapes.built(built)}, [f"{manifest.name} {manifest.image_id} {how}"])
 
 
 @app.command("list")
 def list_() -> None:
     """List the images in the registry, newest first."""
-    rows = [
-        {"name": image.name, "id": image.id, "digest": image.digest, "created_at": timestamp(image.created_at)}
-        for image in context.compose().images.list()
-    ]
+    rows = [shapes.image(image) for image in context.compose().images.list()]
     table("image-list", "images", ("name", "id", "created_at"), rows, advice("no images;", ("image", "build")))

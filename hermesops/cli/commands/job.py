@@ -9,7 +9,7 @@ from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result, say, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, approved_list, run_or_leave
-from hermesops.views import jobs as shapes
+from hermesops.views.automation import jobs as shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

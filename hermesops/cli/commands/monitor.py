@@ -10,10 +10,11 @@ from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import result
 from hermesops.errors import UsageError
+from hermesops.views.automation import monitor as shapes
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
-    from hermesops.automation.monitor.runner import Monitor, Pass
+    from hermesops.automation.monitor.runner import Monitor
 
 
 def monitor(
@@ -47,46 +48,16 @@ def monitor(
             return running
 
     finished = context.run_connected(container, work)
-    repairs = [
-        {"action": action, "outcome": outcome, "count": count}
-        for (action, outcome), count in sorted(finished.tally.repairs.items())
-    ]
-    counts = {"passes": finished.tally.passes, "heartbeats": finished.tally.heartbeats, "repairs": repairs}
-    shown = _shape(finished.last) if finished.last else {"leads": finished.tally.was_leader}
-    result("monitor", {**shown, **counts}, _lines(finished))
+    result("monitor", shapes.ended(finished), _lines(finished))
 
 
 def _check() -> None:
-    from hermesops.views.fleet import MONITOR_MAY
+    from hermesops.views.agents.fleet import MONITOR_MAY
 
     container = context.compose()
     lease, actions = container.monitor_lead.require(), container.env.settings.monitoring.actions
     line = f"monitor {lease.holder} acts; it {MONITOR_MAY[actions]}"
-    result("monitor-check", {"leader": lease.holder, "actions": actions}, [line])
-
-
-def _shape(last: "Pass") -> dict[str, object]:
-    from hermesops.automation.monitor.decide import Continue
-
-    return {
-        "leads": True,
-        "expected": last.expected,
-        "knows_heartbeats": last.knows_heartbeats,
-        "sources": {source.value: answers for source, answers in last.sources.items()},
-        "suspects": last.verdict.suspects,
-        "stopped": {reason.value: why for reason, why in last.verdict.stopped.items()},
-        "decisions": [
-            {
-                "user": decision.user,
-                "instance": decision.instance_id,
-                "decision": type(decision).__name__,
-                "why": decision.why,
-            }
-            for decision in last.verdict.decisions
-            if not isinstance(decision, Continue)
-        ],
-        "continued": [decision.operation_id for decision in last.verdict.decisions if isinstance(decision, Continue)],
-    }
+    result("monitor-check", shapes.leader(lease.holder, actions), [line])
 
 
 def _lines(finished: "Monitor") -> list[str]:

@@ -82,7 +82,7 @@ def abandon(
     agree(question, expect=row.id[:8], spared=f"operation {row.id} is unchanged", yes=yes or not reason.strip())
     left = context.run(container.abandon(row, reason=reason))
     lines = [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {advice(left.next)}"]
-    result("operation-abandon", {"id": row.id, "left": left.what, "hint": left.next}, lines)
+    result("operation-abandon", shapes.abandoned(row, left), lines)
 
 
 def lines(shown: Mapping[str, object]) -> list[str]:

@@ -9,8 +9,8 @@ from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import NoWait, run_or_leave
-from hermesops.cli.views.cells import cells as cells_view
 from hermesops.errors import Hint, UsageError
+from hermesops.views.agents import cells as cell_shapes
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
@@ -26,7 +26,7 @@ def list_(cells: Cells = None) -> None:
     """List the machines of warm pools from the registry, and how many the settings want."""
     container = context.compose()
     pool_size = container.env.settings.pool_size
-    rows = [cells_view.unassigned(machine) for machine in container.pool_machines.list(cells or ())]
+    rows = [cell_shapes.unassigned(machine) for machine in container.pool_machines.list(cells or ())]
     sizes = {plan.value: size for plan, size in sorted(pool_size.items())}
     columns = ("machine_name", "cell", "plan", "server_type", "status", "ready_at")
     empty = "no machines; the setting pool_size says how many each cell keeps ready"
@@ -62,7 +62,7 @@ def drain(
         return await connected.pools.drain_each(cells or (), end, reason=reason or "drained by hand")
 
     outcomes = context.run_connected(container, work)
-    if done := [cells_view.drained(outcome) for outcome in outcomes if outcome.operation]:
+    if done := [cell_shapes.drained(outcome) for outcome in outcomes if outcome.operation]:
         result("pool-drain", {"cells": done}, [str(row["outcome"]) for row in done])
     elif not outcomes:
         result("pool-drain", {"cells": []}, ["there are no cells"])

@@ -8,11 +8,12 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, is_json, require_reason, result, say, table
 from hermesops.cli.groups.noun import Noun
-from hermesops.cli.printing.rows import Age
 from hermesops.cli.views import audit
 from hermesops.cli.views.fleet import rebuild as rebuild_view
 from hermesops.errors import BrokenInvariantError, Hint, UsageError
-from hermesops.views.access import audit as audit_shapes
+from hermesops.views import registry as shapes
+from hermesops.views.agents.lost_registry import rebuild as rebuilt
+from hermesops.views.timestamps import Age
 
 if TYPE_CHECKING:
     from hermesops.app import Container
@@ -24,10 +25,7 @@ app = Noun(no_args_is_help=True)
 def check() -> int:
     """Check for contradicting rows, secrets that do not open, and a broken audit; exit 70 on any."""
     contradictions = context.compose().contradictions()
-    rows = [
-        {"subject": contradiction.subject, "what": contradiction.what, "hint": contradiction.hint}
-        for contradiction in contradictions
-    ]
+    rows = [shapes.contradiction(row) for row in contradictions]
     none = "no contradictions in the registry"
     table("registry-check", "contradictions", ("subject", "what", "hint"), rows, none)
     return BrokenInvariantError.exit_code if contradictions else 0
@@ -53,7 +51,7 @@ def rebuild(
     state = work.state(over)
     planned = context.run(work.plan(alias or (), state))
     if dry_run:
-        result("registry-rebuild", rebuild_view.rebuild(planned, written=0), rebuild_view.rebuild_lines(planned))
+        result("registry-rebuild", rebuilt(planned, written=0), rebuild_view.rebuild_lines(planned))
         return
     for line in rebuild_view.rebuild_lines(planned):
         say(line)
@@ -66,7 +64,7 @@ def rebuild(
         f"instances added to the registry: {written}; recovery records taken back: {len(planned.records)}",
         advice("next:", ("fleet", "drift", "--deep")),
     ]
-    result("registry-rebuild", rebuild_view.rebuild(planned, written=written), lines)
+    result("registry-rebuild", rebuilt(planned, written=written), lines)
 
 
 @app.command()
@@ -82,13 +80,13 @@ def copy() -> None:
     """Copy an SQLite registry now; it is copied every hour, and before each restore, rebuild and change of tables."""
     registry_copy = context.compose().registry_copies.take()
     words = f"copied to {registry_copy.copy.file}; instances in it: {registry_copy.instances}"
-    result("registry-copy", audit_shapes.copy(registry_copy), [words])
+    result("registry-copy", shapes.copy(registry_copy), [words])
 
 
 @app.command(lists=True)
 def copies() -> None:
     """List the good copies of an SQLite registry, the newest first, with the instances in each."""
-    rows = [audit_shapes.copy(registry_copy) for registry_copy in context.compose().registry_copies.list()]
+    rows = [shapes.copy(registry_copy) for registry_copy in context.compose().registry_copies.list()]
     if not is_json():
         rows = [{**row, "age": Age(round(float(str(row["age_s"]))))} for row in rows]
     columns = ("taken_at", "age", "reason", "instances", "size_bytes", "file")
@@ -133,9 +131,6 @@ def restore(
         say(line)
     agree(f"This replaces the registry of environment {name}.", expect=name, spared="nothing was restored", yes=yes)
     done = container.registry_place.restore(preview.file, over=over, why=reason or "the registry was damaged")
-    set_aside = str(done.set_aside) if done.set_aside else None
-    details = {**audit_shapes.preview(preview), "audit": done.audit.told}
-    shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside, **details}
     [copied, missing] = audit.preview_lines(preview, name)
     lines = [f"restored the {copied}; epoch {done.epoch} has begun", missing]
     if preview.unknown:
@@ -144,7 +139,7 @@ def restore(
     if done.set_aside:
         lines.append(f"the damaged registry is kept as {done.set_aside}")
     lines.append(done.audit.told)
-    result("registry-restored", shape, lines)
+    result("registry-restored", shapes.restored(done, preview), lines)
     audit.require_sound(done.audit)
 
 

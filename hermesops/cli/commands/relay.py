@@ -63,14 +63,8 @@ def admit(
         (to / "authority.pem").write_text(admitted.authorities)
     except OSError as error:
         raise UsageError(f"cannot write to {to}: {error.strerror}") from error
-    shape = {
-        "service": service,
-        "serial": admitted.serial,
-        "not_after": admitted.not_after.isoformat(),
-        "folder": str(to),
-    }
     words = f"{service} may call the relay until {admitted.not_after:%Y-%m-%d %H:%M} UTC, and renews that by itself"
-    result("relay-admitted", shape, [words])
+    result("relay-admitted", certificate_shapes.admitted(service, admitted, to), [words])
 
 
 @app.command("list")

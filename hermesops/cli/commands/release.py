@@ -13,6 +13,7 @@ from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import files
 from hermesops.cli.views import release as release_view
 from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.views.machines import releases as shapes
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -93,7 +94,7 @@ def build(
         )
         work = container.release_changes.build(order, note=note)
     built = context.run(work)
-    shape = release_view.built(built.lock, is_new=built.made)
+    shape = shapes.built(built.lock, is_new=built.made)
     size = f"{shape['files']} files, {sum(blob.size for blob in built.lock.all_blobs()) / 1e6:.0f} MB"
     result("release-build", {"release": shape}, [f"{built.lock.id} {'built' if built.made else 'is there'}: {size}"])
 
@@ -116,9 +117,9 @@ def list_() -> None:
     """List releases, newest first, and how many running agents were last observed to run each."""
     container = context.compose()
     users = container.instance_list.agents_by_release()
-    rows = [release_view.kept(release, users.get(release.id, ())) for release in container.releases.list()]
+    rows = [shapes.kept(release, users.get(release.id, ())) for release in container.releases.list()]
     columns = ("id", "agents", "state", "agent", "created_at", "note", "origin", "who", "pythons")
-    elsewhere = release_view.elsewhere(users, {str(row["id"]) for row in rows})
+    elsewhere = shapes.elsewhere(users, {str(row["id"]) for row in rows})
     table("release-list", "releases", columns, rows, advice("no releases;", ("release", "build")), beside=elsewhere)
     for line in release_view.elsewhere_lines(elsewhere):
         say(line)
@@ -137,12 +138,12 @@ def show(
     shown = releases.find(release)
     if not against:
         users = container.instance_list.agents_by_release().get(shown.id, ())
-        data = {**release_view.lock(shown), "users": list(users)}
+        data = {**shapes.lock(shown), "users": list(users)}
         result("release", {"release": data}, [*release_view.lock_lines(shown), release_view.agents_line(users)])
         return
     other = releases.find(against)
     differences = compare(other, shown)
-    shape = {"from": other.id, "to": shown.id, "differences": [release_view.difference(each) for each in differences]}
+    shape = shapes.compared(other.id, shown.id, differences)
     result("release-difference", shape, [f"{other.id} -> {shown.id}", *release_view.difference_lines(differences)])
 
 
@@ -152,8 +153,7 @@ def verify(release: Release) -> int:
     releases = context.compose().releases
     lock = releases.find(release)
     damage = releases.verify(lock.id)
-    damaged = [{"name": file.name, "what": file.what} for file in damage]
-    shape = {"id": lock.id, "files": len(lock.all_blobs()), "damage": damaged}
+    shape = shapes.verified(lock, damage)
     lines = [f"{file.name} {file.what}" for file in damage]
     result("release-verify", shape, lines or [f"{lock.id} is intact: {shape['files']} files, signature valid"])
     if not damage:
@@ -180,7 +180,7 @@ def revoke(release: Annotated[str, typer.Argument(help="Its whole id.")], reason
         f"{release} is revoked; machines that run it:",
         ("rollout", "preview", "RELEASE", "--where", f"release={release}"),
     )
-    result("release-revoke", {"id": release, "reason": reason, "number": number}, [line])
+    result("release-revoke", shapes.revoked(release, reason, number), [line])
 
 
 @app.command()
@@ -195,7 +195,7 @@ def floor(
         oldest = "" if version == "none" else version
         revocations = context.run(container.release_changes.set_floor(oldest, reason=reason))
     line = f"machines install no agent older than {revocations.floor}" if revocations.floor else "there is no floor"
-    result("release-floor", release_view.revocations(revocations), [line])
+    result("release-floor", shapes.revocations(revocations), [line])
 
 
 @signers.command("show")
@@ -303,7 +303,7 @@ def check_upstream(
     else:
         text = files.read_bytes(source, most=upstream.LARGEST)
     comparison = upstream.compare(ours or _agent_of_image(), text)
-    result("release-upstream", release_view.upstream(comparison), release_view.upstream_lines(comparison))
+    result("release-upstream", shapes.upstream(comparison), release_view.upstream_lines(comparison))
     return 7 if exit_code and comparison.newer else 0
 
 

@@ -21,6 +21,7 @@ from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.runbook import execute, folder
 from hermesops.cli.options.runbook import show as show_output
 from hermesops.errors import HermesError, Hint
+from hermesops.views.observability import runbooks as shapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,10 +49,7 @@ def list_() -> None:
     from hermesops.observability.runbook.document import load, names
 
     runbooks = (load(folder(), name) for name in names(folder()))
-    rows = [
-        {"runbook": runbook.name, "alerts": list(runbook.alerts), "steps": len(runbook.steps), "title": runbook.title}
-        for runbook in runbooks
-    ]
+    rows = [shapes.listed(runbook) for runbook in runbooks]
     table("runbook-list", "runbooks", ("runbook", "steps", "alerts", "title"), rows, "no runbooks")
 
 
@@ -61,13 +59,7 @@ def show(name: Name) -> None:
     from hermesops.observability.runbook.document import load
 
     runbook = load(folder(), name)
-    shown = {
-        "runbook": runbook.name,
-        "alerts": list(runbook.alerts),
-        "title": runbook.title,
-        "text": runbook.text,
-    }
-    result("runbook", {**shown, "steps": [_shape(step) for step in runbook.steps]}, runbook.text.splitlines())
+    result("runbook", shapes.runbook(runbook), runbook.text.splitlines())
 
 
 @app.command()
@@ -96,16 +88,9 @@ def run(
     instance = container.instances.find(user) if user else None
     runbook = container.runbook_records.filled(runbook, instance)
     if dry_run:
-        steps = runbook.steps[first:]
-        unfilled = _unfilled(runbook)
-        by_hand = list(runbook.by_hand)
-        shown = {"runbook": runbook.name, "user": user or None, "unfilled": unfilled, "by_hand": by_hand}
-        lines = [line for step in steps for line in _lines(step)]
-        result(
-            "runbook-steps",
-            {**shown, "steps": [_shape(step) for step in steps]},
-            [*lines, *_left(runbook), *_remarks(unfilled)],
-        )
+        lines = [line for step in runbook.steps[first:] for line in _lines(step)]
+        remarks = _remarks(shapes.unfilled(runbook))
+        result("runbook-steps", shapes.dry_run(runbook, user, first), [*lines, *_left(runbook), *remarks])
         return 0
     runbook_run = RunbookRun(
         runbook,
@@ -134,17 +119,11 @@ def _finish(
     failure: HermesError | None,
 ) -> int:
     _note(container, runbook_run, runbook, instance)
-    shown = {
-        **runbook_run.transcript(),
-        "user": instance.title if instance else None,
-        "problem": failure.message if failure else None,
-        "hint": failure.hint if failure else None,
-    }
     done = [step_result.step.kind.value for step_result in runbook_run.results if step_result.outcome.value == "done"]
     changes = len(done) - done.count("read")
     steps = f"{counted(len(done), 'step')} done, {counted(changes, 'change')}"
     words = f"runbook {runbook.name}: {steps}, each with the expected result"
-    result("runbook-run", shown, [] if failure else [words])
+    result("runbook-run", shapes.run(runbook_run, instance, failure), [] if failure else [words])
     if failure is None:
         if runbook.alerts:
             say(advice(Hint("its alert ends by itself, some minutes after its cause:", ("alert", "list"))))
@@ -179,25 +158,6 @@ def _ask(step: "Step", *, yes: bool, picked: str) -> bool | None:
         return False
     require_typed_environment(spared=spared)
     return True
-
-
-def _shape(step: "Step") -> dict[str, object]:
-    return {
-        "step": step.name,
-        "kind": step.kind.value,
-        "command": Hint(step.command),
-        "guards": [str(guard) for guard in step.guards],
-        "expect": list(step.expected),
-        "absent": list(step.absent),
-        "undo": step.undo or None,
-    }
-
-
-def _unfilled(runbook: "Runbook") -> dict[str, str]:
-    """Placeholders without a value now, each with the meaning of its value."""
-    from hermesops.observability.runbook.document import VALUES
-
-    return {name: f"{VALUES[name]}; there is none now" for name in sorted(runbook.values)}
 
 
 def _remarks(unfilled: "Mapping[str, str]") -> "Iterator[str]":

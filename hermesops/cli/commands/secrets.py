@@ -66,9 +66,8 @@ def rotate(
             raise UsageError(
                 "--prepare is about registry.key", hint=Hint(("secrets", "rotate", "registry.key", "--prepare"))
             )
-        steps = [advice(step) for step in which.rotation]
-        lines = [f"{number}. {step}" for number, step in enumerate(steps, 1)]
-        result("secret-rotation", {"name": name, "key": None, "steps": steps}, lines)
+        lines = [f"{number}. {advice(step)}" for number, step in enumerate(which.rotation, 1)]
+        result("secret-rotation", secret_shapes.rotation(name, None, which.rotation), lines)
         return CHANGES_REMAIN
     if not reason.strip():
         raise UsageError(
@@ -82,7 +81,7 @@ def rotate(
     else:
         key = context.run(container.secret_changes.rotate_registry_key(why=reason))
         line = f"everything is sealed with key {key}"
-    result("secret-rotation", {"name": name, "key": key, "steps": []}, [line])
+    result("secret-rotation", secret_shapes.rotation(name, key, ()), [line])
     return 0
 
 

@@ -33,7 +33,7 @@ def show(
     if schema:
         _show_schema()
         return
-    from hermesops.cli.views.environment import setting
+    from hermesops.views.automation.environments import setting
 
     env = context.environment()
     rows = [setting(env, key) for key in env.sources if not changed or env.sources[key] != "default"]
@@ -46,8 +46,8 @@ def show(
 @app.command()
 def get(key: Key) -> None:
     """Print the value of one setting; a secret is masked."""
-    from hermesops.cli.views.environment import setting
     from hermesops.model.unknown_name import unknown_name
+    from hermesops.views.automation.environments import setting
 
     env = context.environment()
     if key not in env.sources:
@@ -76,8 +76,10 @@ def set_(
     The settings as a whole are validated first; an invalid value changes nothing. Secrets are refused: they stand in
     files that a *_file setting names. Prints which command carries the change on.
     """
-    from hermesops.cli.views.environment import changed_setting, changed_setting_lines
-    from hermesops.settings.changing import Removed, change_setting
+    from hermesops.cli.views.environment import changed_setting_lines
+    from hermesops.settings.changing import change_setting
+    from hermesops.settings.edited_text import Removed
+    from hermesops.views.automation.environments import changed_setting
 
     if default == bool(value):
         raise UsageError("give a VALUE, or --default", hint=Hint(("settings", "set", key, "VALUE")))

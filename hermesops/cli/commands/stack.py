@@ -160,8 +160,17 @@ def up(
     The word platform in place of cells brings the shared platform of the environment up, services included; nothing of
     it is ever destroyed. Killed anywhere, the same command continues.
     """
-    about_cells = {"where": where, "all": everything, "target": targets, "destroy": destroy, "share": share}
-    if platform_stack.is_platform(cells, **about_cells, budget=budget, no_wait=no_wait, **{"from": saved}):
+    if platform_stack.is_platform(
+        cells,
+        where=where,
+        all=everything,
+        target=targets,
+        destroy=destroy,
+        share=share,
+        budget=budget,
+        no_wait=no_wait,
+        **{"from": saved},
+    ):
         return platform_stack.up()
     container = context.compose()
     if saved is not None:
@@ -301,7 +310,7 @@ def _take_in(cell: CellName, machines: list[str], reason: str) -> None:
             return await import_machines(container.cell_stacks, client, cell, machine_ids, why=reason or "stack import")
 
     new = context.run(work())
-    rows = [{"name": name, "id": id_, "imported": name in new} for name, id_ in machine_ids.items()]
+    rows = [stack_shapes.imported(name, id_, is_new=name in new) for name, id_ in machine_ids.items()]
     lines = [
         f"{cell}: {row['name']} {'is in its stack now' if row['imported'] else 'was in its stack'}" for row in rows
     ]

@@ -108,7 +108,7 @@ def revoke(
 def _revoke_models(container: "Container", user: str, instance: "Instance", reason: str) -> None:
     generation, problem = context.run(container.model_token_revocation.revoke(instance, reason=reason))
     words = [f"no model token of {user} made before now is valid; the router refuses them within 10 seconds"]
-    result("token-revoke", {"user": user, "revoked": [], "models_from_generation": generation}, words)
+    result("token-revoke", shapes.models_revoked(user, generation), words)
     if problem:
         raise PartlyDoneError(
             f"the agent of {user} has no new model token yet: {problem}",

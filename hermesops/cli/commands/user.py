@@ -9,7 +9,7 @@ from hermesops.cli.console import result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.values import one_of
 from hermesops.cli.views import users as view
-from hermesops.views import users as shapes
+from hermesops.views.users import users as shapes
 
 app = Noun(no_args_is_help=True)
 requests = Noun(help="What users ask for and workers carry out.", no_args_is_help=True)

@@ -47,8 +47,7 @@ def wait(
     container = context.compose()
     instances = choose_instances(container, users, where, everything=everything, only_running=False)
     waited = _wait(container, instances, goal, timeout_s)
-    shape = {"for": goal.value, "timeout_s": timeout_s, "instances": [shapes.waited(last) for last in waited]}
-    result("wait", shape, [_line(last) for last in waited])
+    result("wait", shapes.waits(goal, timeout_s, waited), [_line(last) for last in waited])
     failure = _failure(waited, goal, timeout_s)
     if failure is None:
         return 0

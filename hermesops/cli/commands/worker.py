@@ -10,6 +10,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import result
 from hermesops.errors import CHANGES_REMAIN
+from hermesops.views.operations import worked
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
@@ -54,9 +55,8 @@ def worker(
             await doing
 
     tally = context.run_connected(container, work)
-    left = [{"id": operation, "problem": problem} for operation, problem in tally.left.items()]
-    line = f"{tally.done} done, {tally.failed} failed, {len(left)} left"
-    result("worker", {"done": tally.done, "failed": tally.failed, "left": left}, [line])
+    line = f"{tally.done} done, {tally.failed} failed, {len(tally.left)} left"
+    result("worker", worked(tally), [line])
     return CHANGES_REMAIN if once and tally.left else 0
 
 

@@ -12,6 +12,7 @@ from hermesops.cli.options import values
 from hermesops.cli.options.files import read_saved
 from hermesops.cli.options.time_limit import limit
 from hermesops.errors import AlreadySoError, HermesError, Hint, UsageError
+from hermesops.views.operations import ended
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -100,9 +101,9 @@ def change_instance(
         operation, outcome = run_operation(container, begin, no_wait=no_wait, wait=wait)
     except AlreadySoError as fulfilled:
         outcome = f"nothing to do: {fulfilled.message}"
-        result(kind, {"user": user, "operation_id": None, "outcome": outcome}, [outcome])
+        result(kind, ended(user, None, outcome), [outcome])
         return
-    result(kind, {"user": user, "operation_id": operation.id, "outcome": outcome}, [outcome])
+    result(kind, ended(user, operation.id, outcome), [outcome])
 
 
 def run_operation(

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hermesops.base.narration import counted
 from hermesops.cli import context
@@ -13,6 +13,7 @@ from hermesops.cli.printing.fields import field_lines
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 from hermesops.model.fleet.cell import PLATFORM
 from hermesops.model.image import PLATFORM_IMAGE
+from hermesops.views import platform as platform_shapes
 from hermesops.views import stacks as stack_shapes
 
 if TYPE_CHECKING:
@@ -82,17 +83,7 @@ def up(signed: "SavedPreview | None" = None) -> int:
         done = context.run_platform(container, lambda parts: parts.ups.up(signed))
     else:
         done = context.run(container.aws_platform_stack.up_alone(signed))
-    changes = _shown(done.stack.changes)
-    shown = {
-        "stack": PLATFORM,
-        "machine": done.machine or None,
-        "image": done.image or None,
-        "changes": changes,
-        "changed": list(done.changed),
-        "seconds": done.seconds,
-        "outputs": dict(done.stack.outputs),
-        "links": dict(done.links),
-    }
+    changes = stack_shapes.changes(done.stack.changes)
     lines = [f"{change['kind']} {change['name']}" for change in changes]
     tasks = counted(len(done.changed), "change")
     where = f"machine {done.machine}: {tasks}" if done.machine else counted(len(changes), "change")
@@ -107,7 +98,7 @@ def up(signed: "SavedPreview | None" = None) -> int:
     show, connect = ("platform", "show"), ("platform", "connect")
     lines.append(advice(show, "shows its services;", connect, "points this environment at it"))
     lines += _of_users(container.env.is_local, done.links)
-    result("stack-platform-up", shown, lines)
+    result("stack-platform-up", platform_shapes.up(done), lines)
     return 0
 
 
@@ -165,14 +156,8 @@ def _with_stack(work: "Callable[[PlatformStack], Awaitable[T]]") -> "T":
 
 
 def _changes(kind: str, changes: "Collection[Change]", *, remaining: bool) -> int:
-    shown = _shown(changes)
+    shown = stack_shapes.changes(changes)
     table(kind, "changes", ("kind", "type", "name", "properties"), shown, f"{PLATFORM}: no changes")
     if shown:
         say(f"{PLATFORM}: {counted(len(shown), 'change')}")
     return CHANGES_REMAIN if shown and remaining else 0
-
-
-def _shown(changes: "Collection[Change]") -> list[dict[str, Any]]:
-    from hermesops.model.stack import ChangeKind
-
-    return [stack_shapes.change(change) for change in changes if change.kind is not ChangeKind.SAME]

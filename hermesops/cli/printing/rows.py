@@ -10,16 +10,6 @@ Row = Mapping[str, object]
 
 _FILTER = re.compile(r"(?P<column>[^=!]+)(?P<unlike>!?)=(?P<text>.*)", re.DOTALL)
 
-_UNITS = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
-
-
-class Age(int):
-    """Seconds since something happened: sorted by their number, shown in the largest unit, as ``3 d``."""
-
-    def __str__(self) -> str:
-        unit, seconds = next((unit for unit in _UNITS.items() if self >= unit[1]), ("s", 1))
-        return f"{max(0, self) // seconds} {unit}"
-
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:\+00:00|Z)")
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from hermesops.base.waiting import pause_blocking
 from hermesops.cli import console
 from hermesops.cli.printing import palette
-from hermesops.cli.printing.rows import Age, Row, name_column
+from hermesops.cli.printing.rows import Row, name_column
 from hermesops.errors import HermesError, UsageError
+from hermesops.views.timestamps import Age
 from hermesops.wire.foreign_text import unbroken
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint
 from hermesops.model.fleet.alert import ACKNOWLEDGED, INSTANCE
-from hermesops.views import alerts as shapes
+from hermesops.views.observability import alerts as shapes
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hermesops.cli.console import table_lines
-from hermesops.views.api import orphan
+from hermesops.views.users.api import orphan
 
 if TYPE_CHECKING:
     from hermesops.model.api_figures import UsersHalf

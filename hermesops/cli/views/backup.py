@@ -3,10 +3,8 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.cli.printing.rows import Age
-from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.views.agents import backups
-from hermesops.views.timestamps import timestamp
+from hermesops.views.timestamps import Age
 
 if TYPE_CHECKING:
     from hermesops.model.fleet.instance import Instance
@@ -22,20 +20,5 @@ def line(row: "Backup", user: str) -> dict[str, object]:
 
 def age_line(instance: "Instance", newest: datetime | None, now: datetime) -> dict[str, object]:
     """The row of ``age`` for people: its age is sorted by its seconds."""
-    row = age(instance, newest, now)
+    row = backups.age(instance, newest, now)
     return {**row, "age": Age(int(str(row["age_s"]))) if row["counts"] else None}
-
-
-def age(instance: "Instance", newest: datetime | None, now: datetime) -> dict[str, object]:
-    """Unsaved changes of an instance: lost with its machine now. A suspended one has none since its last backup."""
-    counts = instance.status is InstanceStatus.RUNNING
-    seconds = int((now - (newest or instance.created_at)).total_seconds())
-    return {
-        "user": instance.title,
-        "instance_id": instance.id,
-        "status": instance.status.value,
-        "newest": timestamp(newest),
-        "age_s": seconds,
-        "counts": counts,
-        "age": str(Age(seconds)) if counts else None,
-    }

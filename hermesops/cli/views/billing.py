@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hermesops.cli.console import table_lines
-from hermesops.views.billing import event
+from hermesops.views.users.billing import event
 
 if TYPE_CHECKING:
     from hermesops.model.billing.events import BillingEvent

@@ -1,4 +1,4 @@
-"""Shapes of releases, for programs and for people."""
+"""Lines about releases and upstream's tags, for people."""
 
 import json
 from typing import TYPE_CHECKING
@@ -6,47 +6,19 @@ from typing import TYPE_CHECKING
 from hermesops.agents.health.instance_list import UNKNOWN
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice
-from hermesops.views.timestamps import timestamp
+from hermesops.views.machines import releases
 from hermesops.wire.foreign_text import unbroken
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from hermesops.machines.capabilities.upstream import Newer, Upstream
-    from hermesops.machines.release import Kept
     from hermesops.machines.release.diff import Difference
     from hermesops.wire.documents.lock import Lock
-    from hermesops.wire.documents.revocations import Revocations
 
 
 _NAMED = 10
 """Users who are named in a line for people."""
-
-
-def kept(release: "Kept", users: "Sequence[str]") -> dict[str, object]:
-    """The JSON object of a release in a list; ``users`` are those with a running agent of it."""
-    at = release.about.created_at
-    return {
-        "id": release.id,
-        "agent": release.lock.agent_version,
-        "origin": release.lock.origin,
-        "pythons": sorted(release.lock.pythons),
-        "state": release.revoked or "good",
-        "created_at": timestamp(at) if at else None,
-        "who": release.about.who,
-        "note": release.about.note,
-        "agents": len(users),
-    }
-
-
-def elsewhere(users: "Mapping[str, Sequence[str]]", listed: "Collection[str]") -> dict[str, object]:
-    """Running agents that run none of the listed releases: by a release that is not there, or an unknown one."""
-    return {
-        "agents_of_unknown_release": len(users.get(UNKNOWN, ())),
-        "agents_of_other_releases": {
-            release: len(names) for release, names in sorted(users.items()) if release not in {*listed, UNKNOWN}
-        },
-    }
 
 
 def elsewhere_lines(counts: "Mapping[str, object]") -> list[str]:
@@ -69,40 +41,9 @@ def agents_line(users: "Sequence[str]") -> str:
     return f"  agents that run it: {len(users)}{named}"
 
 
-def built(lock: "Lock", *, is_new: bool) -> dict[str, object]:
-    """The JSON object of a build: the release, its size, and whether it is new."""
-    blobs = lock.all_blobs()
-    return {
-        "id": lock.id,
-        "digest": lock.digest,
-        "agent": lock.agent_version,
-        "made": is_new,
-        "files": len(blobs),
-        "bytes": sum(blob.size for blob in blobs),
-    }
-
-
-def lock(release: "Lock") -> dict[str, object]:
-    """A release as it is shown; the lock itself says every hash."""
-    return {
-        "id": release.id,
-        "digest": release.digest,
-        "agent": {"version": release.agent_version, "origin": release.origin, "config_schema": release.config_schema},
-        "pythons": {python: _packages(release, python) for python in sorted(release.pythons)},
-        "bytes": {python: sum(blob.size for blob in release.blobs(python)) for python in sorted(release.pythons)},
-        "managed": {"config": dict(release.managed.config), "environment": dict(release.managed.environment)},
-        "site": [blob.name for blob in release.site],
-        "unit": release.unit.sha256,
-        "skills": release.skills.sha256,
-        "interpreter": release.interpreter.version if release.interpreter else None,
-        "resources": release.resources.sha256 if release.resources else None,
-        "node": {"protocol": release.node.protocol, "sha256": release.node.program.sha256},
-    }
-
-
 def lock_lines(release: "Lock") -> list[str]:
     """Render a release's lock as lines: versions, packages, size and digest."""
-    shape = lock(release)
+    shape = releases.lock(release)
     agent = f"hermes-agent {release.agent_version}, origin {release.origin}"
     lines = [f"{release.id}: {agent}, configuration {release.config_schema}"]
     if release.interpreter:
@@ -117,50 +58,11 @@ def lock_lines(release: "Lock") -> list[str]:
     ]
 
 
-def difference(change: "Difference") -> dict[str, object]:
-    """The JSON object of one difference between two releases."""
-    return {"what": change.what, "before": change.before or None, "after": change.after or None}
-
-
 def difference_lines(differences: "Sequence[Difference]") -> list[str]:
     """Render the differences between two releases, one line each."""
     if not differences:
         return ["they are the same"]
     return [f"  {change.what}: {change.before or '(absent)'} -> {change.after or '(absent)'}" for change in differences]
-
-
-def revocations(document: "Revocations") -> dict[str, object]:
-    """The JSON object of the signed list of revoked releases."""
-    return {"number": document.number, "floor": document.floor or None, "revoked": dict(document.revoked)}
-
-
-def _packages(release: "Lock", python: str) -> dict[str, str]:
-    from hermesops.machines.release.requirements import pin_of
-
-    pins = sorted((pin_of(wheel) for wheel in release.pythons[python].wheels), key=lambda pin: pin.name)
-    return {pin.name: pin.version for pin in pins}
-
-
-def upstream(comparison: "Upstream") -> dict[str, object]:
-    """The JSON object of a comparison with upstream's tags."""
-    return {
-        "ours": comparison.ours,
-        "tags": comparison.tags,
-        "skipped": comparison.skipped,
-        "newer": [_newer(tag) for tag in comparison.newer],
-    }
-
-
-def _newer(newer: "Newer") -> dict[str, object]:
-    changes = [{"fact": fact.name, "before": was or None, "after": now or None} for fact, was, now in newer.changes]
-    return {
-        "tag": newer.tag.name,
-        "version": newer.tag.version or None,
-        "is_known": newer.is_known,
-        "caution": newer.caution or None,
-        "changes": changes,
-        "commands": [list(command) for command in newer.commands],
-    }
 
 
 def upstream_lines(comparison: "Upstream") -> list[str]:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hermesops.cli.console import table_lines
-from hermesops.views.users import metered, request, subscription
+from hermesops.views.users.users import metered, request, subscription
 
 if TYPE_CHECKING:
     from hermesops.users.subscriptions.sweep import SweepReport
@@ -15,7 +15,7 @@ _SUBSCRIPTION_COLUMNS = ("subscription", "status", "prices", "started", "failing
 
 
 def overview_lines(row: "UserOverview") -> list[str]:
-    """A user, agent first."""
+    """Lines about a user: agent first, then subscriptions, usage and requests."""
     agent = f"{row.instance.status}, plan {row.instance.plan}" if row.instance else "none"
     lines = [f"user    {row.user.title}", f"id      {row.user.id}", f"agent   {agent}"]
     lines += [f"paid by {row.paid_by}"] if row.paid_by else []

@@ -70,7 +70,7 @@ class Serving:
     model_base_url: str
 
 
-async def serve(  # noqa: PLR0913, PLR0915 - the one place where a server is put together
+async def serve(  # noqa: PLR0913 - the one place where a server is put together
     folder: Path,
     driver: Driver,
     *,
@@ -111,29 +111,8 @@ async def serve(  # noqa: PLR0913, PLR0915 - the one place where a server is put
         store = stack.enter_context(contextlib.closing(Store(files.database)))
         api_socket = stack.enter_context(listen_again(store, "port", _LOOPBACK, port))
 
-        parts = _parts(store, driver, key_of(files.api_key, "sk_local_"))
-        stack.push_async_callback(driver.close, purge=False)
-        stack.push_async_callback(parts.webhooks.close)
-        stack.push_async_callback(parts.fleet.close)
-        stack.push_async_callback(parts.images.close)
-        stack.push_async_callback(parts.backups.close)
-        await parts.fleet.open()
-        parts.images.open()
-        parts.backups.open()
-        parts.webhooks.open()
-
-        books = open_books(ledger, files.model_usage) if ledger else None
-        if books:
-            await stack.enter_async_context(books.accounts.kept())
-        router = Router(
-            key_of(files.model_key, "").encode(),
-            parts.model_log,
-            upstream,
-            books,
-            functools.partial(_model_fault, parts.faults),
-            key_of(files.provider_key, PROVIDER_KEY),
-        )
-        stack.push_async_callback(router.close)
+        parts = await _opened_parts(stack, store, driver, key_of(files.api_key, "sk_local_"))
+        router = await _opened_router(stack, files, parts, upstream, ledger)
         model_socket = stack.enter_context(listen_again(store, "model_port", str(driver.gateway), model_port))
         where = Serving(
             api_url=f"http://{_LOOPBACK}:{port_of(api_socket)}",
@@ -143,49 +122,53 @@ async def serve(  # noqa: PLR0913, PLR0915 - the one place where a server is put
         objects = ObjectStore(files, store, driver.gateway, OBJECT_STORE_PORT if model_port else 0, program)
         stack.push_async_callback(objects.close)
         objects.open()
-        facts, pages = _facts(files, where, driver), ""
+        facts = _facts(files, where, driver)
         if platform and model_port:
             forwarded = platform_forward.opened(driver, store, files.platform, port_of(api_socket))
-            addresses = await stack.enter_async_context(forwarded)
-            facts |= _platform_facts(addresses)
-            pages = f"https://{addresses.services[PlatformService.USERS]}"
+            facts |= _platform_facts(await stack.enter_async_context(forwarded))
         if platform:
             opened = platform_socket.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
             facts["platform_url"] = await stack.enter_async_context(opened)
-        issuer = LocalIssuer(f"{where.api_url}{ISSUER}", people, pages=pages)
-        facts["issuer_url"] = issuer.url
-        composio = LocalComposio(f"{where.api_url}{COMPOSIO}", key=key_of(files.composio_key, "ak_local_"))
-        facts |= {"composio_url": composio.url, "composio_key_file": str(files.composio_key)}
         if users:
-            facts["users_url"] = await stack.enter_async_context(
-                platform_socket.opened_for_users(users, store, _LOOPBACK)
-            )
-        vendors = await stack.enter_async_context(_vendors(files, where, facts))
-        others = [Mount(ISSUER, routes=issuer.routes()), Mount(COMPOSIO, routes=composio.routes()), *vendors]
+            opened_users = platform_socket.opened_for_users(users, store, _LOOPBACK)
+            facts["users_url"] = await stack.enter_async_context(opened_users)
+        others = await _opened_vendors(stack, files, where, facts, people)
         api = _api(parts, port_of(api_socket), facts, objects, files.date_shift, others)
         proxy = Proxy(api, store, parts.fleet.broker, parts.faults)
         listeners = [
             Listener(SilenceLimit(proxy, parts.faults), api_socket, proxy.upgrade),
             Listener(router.app(), model_socket),
         ]
-
-        ended = stop or asyncio.Event()
-        if stop is None:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, ended.set)
         stack.callback(files.world.unlink, missing_ok=True)
-        async with asyncio.TaskGroup() as group:
-            for listener in listeners:
-                group.create_task(listener.run_until_stopped())
-            # The sockets listen already: whoever connects now is answered as soon as the loop gets there.
+
+        def begun() -> None:
             write_object(files.world, facts)
             log.info("world_serving", api=where.api_url, model=where.model_base_url)
             if serving:
                 serving(where)
-            await ended.wait()
-            log.info("world_stopping")
-            for listener in listeners:
-                listener.stop()
+
+        await _listen(listeners, begun, stop or _signalled())
+
+
+async def _listen(listeners: Sequence[Listener], begun: Callable[[], None], ended: asyncio.Event) -> None:
+    """Answer on all sockets until ``ended``; ``begun`` is called once everything answers."""
+    async with asyncio.TaskGroup() as group:
+        for listener in listeners:
+            group.create_task(listener.run_until_stopped())
+        # The sockets listen already: whoever connects now is answered as soon as the loop gets there.
+        begun()
+        await ended.wait()
+        log.info("world_stopping")
+        for listener in listeners:
+            listener.stop()
+
+
+def _signalled() -> asyncio.Event:
+    """An event that SIGTERM and SIGINT set."""
+    event = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, event.set)
+    return event
 
 
 @dataclass(frozen=True)
@@ -208,6 +191,43 @@ def _model_fault(faults: Faults) -> int:
         return HTTPStatus.TOO_MANY_REQUESTS
     failing = faults.take(FaultKind.MODEL_FAILS)
     return failing.status if failing else 0
+
+
+async def _opened_parts(stack: contextlib.AsyncExitStack, store: Store, driver: Driver, api_key: str) -> _Parts:
+    """The parts, at work until the stack is unwound; machines keep running."""
+    parts = _parts(store, driver, api_key)
+    stack.push_async_callback(driver.close, purge=False)
+    stack.push_async_callback(parts.webhooks.close)
+    stack.push_async_callback(parts.fleet.close)
+    stack.push_async_callback(parts.images.close)
+    stack.push_async_callback(parts.backups.close)
+    await parts.fleet.open()
+    parts.images.open()
+    parts.backups.open()
+    parts.webhooks.open()
+    return parts
+
+
+async def _opened_router(
+    stack: contextlib.AsyncExitStack,
+    files: WorldFiles,
+    parts: _Parts,
+    upstream: Upstream | None,
+    ledger: Ledger | None,
+) -> Router:
+    books = open_books(ledger, files.model_usage) if ledger else None
+    if books:
+        await stack.enter_async_context(books.accounts.kept())
+    router = Router(
+        key_of(files.model_key, "").encode(),
+        parts.model_log,
+        upstream,
+        books,
+        functools.partial(_model_fault, parts.faults),
+        key_of(files.provider_key, PROVIDER_KEY),
+    )
+    stack.push_async_callback(router.close)
+    return router
 
 
 def _parts(store: Store, driver: Driver, api_key: str) -> _Parts:
@@ -264,9 +284,30 @@ def _api(
     )
 
 
+async def _opened_vendors(
+    stack: contextlib.AsyncExitStack,
+    files: WorldFiles,
+    where: Serving,
+    facts: dict[str, object],
+    people: Callable[[], Sequence[Person]],
+) -> list[Mount]:
+    """The stand-ins of vendors of the users' half, with their facts added; the issuer's pages are the platform's."""
+    services = facts.get("platform_services")
+    pages = f"https://{services[PlatformService.USERS.value]}" if isinstance(services, Mapping) else ""
+    issuer = LocalIssuer(f"{where.api_url}{ISSUER}", people, pages=pages)
+    composio = LocalComposio(f"{where.api_url}{COMPOSIO}", key=key_of(files.composio_key, "ak_local_"))
+    facts |= {
+        "issuer_url": issuer.url,
+        "composio_url": composio.url,
+        "composio_key_file": str(files.composio_key),
+    }
+    stripe = await stack.enter_async_context(_stripe(files, where, facts))
+    return [Mount(ISSUER, routes=issuer.routes()), Mount(COMPOSIO, routes=composio.routes()), *stripe]
+
+
 @contextlib.asynccontextmanager
-async def _vendors(files: WorldFiles, where: Serving, facts: dict[str, object]) -> AsyncIterator[list[Mount]]:
-    """The stand-ins of vendors, while the block lasts; none in a world that came up without."""
+async def _stripe(files: WorldFiles, where: Serving, facts: dict[str, object]) -> AsyncIterator[list[Mount]]:
+    """The stand-in of Stripe, while the block lasts; none in a world that came up without."""
     if not files.stripe.exists():
         yield []
         return

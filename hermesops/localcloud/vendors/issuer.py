@@ -42,7 +42,7 @@ _LONGEST = 2048
 
 @dataclass(frozen=True)
 class Person:
-    """A user of the world."""
+    """A user of the world, who may sign in without a password."""
 
     id: str
     name: str
@@ -82,7 +82,7 @@ class LocalIssuer:
         self._refreshes: dict[str, Person] = {}
 
     def routes(self) -> list[Route]:
-        """Its routes, below its prefix."""
+        """Routes of the stand-in, to be mounted below its prefix."""
         return [
             Route("/authorize", self._ask, methods=["GET"]),
             Route("/authorize", self._choose, methods=["POST"]),

@@ -17,7 +17,7 @@ KNOWN_FOR = timedelta(hours=24)
 
 
 class Meter(StrEnum):
-    """Things that are counted."""
+    """Things that are counted for each user, and reported to Stripe."""
 
     INSTANCE_DAYS = "instance_days"
     """Days of UTC on which a subscription's agent ran."""
@@ -27,7 +27,7 @@ class Meter(StrEnum):
 
 
 class EntryState(StrEnum):
-    """States of an entry."""
+    """How far an entry of the ledger has come on its way to Stripe."""
 
     PENDING = "pending"
     """Not reported, or not known to be."""

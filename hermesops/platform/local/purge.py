@@ -9,7 +9,8 @@ from pathlib import Path
 from hermesops.access.registry_place import RegistryPlace
 from hermesops.errors import HermesError, Hint, PartlyDoneError, RefusedError, UnavailableError
 from hermesops.localcloud.world.local_world import World
-from hermesops.platform.connect import is_connected, take_back
+from hermesops.platform.connection.connect import take_back
+from hermesops.platform.connection.settings import is_connected
 from hermesops.settings.environment import Environment
 from hermesops.store.registry.transactions.purge import Fleet
 

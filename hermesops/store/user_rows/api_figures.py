@@ -13,7 +13,7 @@ _KEPT = timedelta(hours=1)
 
 
 class ApiFigures:
-    """Figures of processes."""
+    """Figures that processes of the API write each minute, for operators and alerts."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -154,7 +154,7 @@ class UserConnections:
         return self._list(_COLUMNS.user_id == user_id)
 
     def of_instance(self, instance_id: InstanceId) -> tuple[Connection, ...]:
-        """An agent's connections, oldest first."""
+        """The connections of an agent in all states, oldest first."""
         return self._list(_COLUMNS.instance_id == instance_id)
 
     def get(self, id_: str) -> Connection | None:

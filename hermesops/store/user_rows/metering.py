@@ -14,7 +14,7 @@ _LONGEST = timedelta(days=31)
 
 @dataclass(frozen=True)
 class MeteredSums:
-    """Sums of users' usage."""
+    """Sums of each user's metered usage, by meter."""
 
     database: Database
 

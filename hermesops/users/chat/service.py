@@ -41,7 +41,7 @@ _LONGEST_LOOK_S = 15.0
 
 
 class NoAgentError(RefusedError):
-    """The user has no agent."""
+    """The user has no agent, and none is being made."""
 
 
 class AgentNotReadyError(UnavailableError):

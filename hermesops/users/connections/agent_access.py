@@ -84,7 +84,7 @@ class AgentAccess:
         return entry == entry_for(self.url, agent, token, services) and self.accesses.is_token(agent, token)
 
     async def _bring(self, agent: InstanceId) -> None:
-        """Bring one agent there."""
+        """Bring the access of one agent to its present connections: token, entry and services."""
         services = services_of(await asyncio.to_thread(self.rows.of_instance, agent))
         instance = await asyncio.to_thread(self.registry.instances.get, agent)
         settings = await asyncio.to_thread(self.registry.instance_secrets.settings, agent)

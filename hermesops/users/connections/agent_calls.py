@@ -23,7 +23,7 @@ class BusyError(UnavailableError):
 
 @dataclass(frozen=True)
 class AgentCalls:
-    """Takes agents' calls."""
+    """Takes agents' calls of tools, checks their tokens and passes them on."""
 
     proxy: McpProxy
     places: Places = field(default_factory=lambda: Places(MOST))

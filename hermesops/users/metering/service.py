@@ -58,7 +58,7 @@ class Comparison:
 
     @property
     def summary(self) -> str:
-        """The comparison in a line."""
+        """A line for operators: compared customers and found differences."""
         return f"{counted(self.customers, 'customer')} compared, {counted(len(self.differences), 'difference')}"
 
 
@@ -78,7 +78,7 @@ class Metering:
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is metered."""
+        """Whether anything is metered: settings name at least one meter."""
         return bool(self.policy.event_names)
 
     def due(self) -> list[str]:

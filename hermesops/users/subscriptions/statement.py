@@ -98,7 +98,7 @@ class _Preview(_Part):
 
 @dataclass(frozen=True)
 class StripeStatements:
-    """Statements of subscriptions, from Stripe."""
+    """Reads statements of subscriptions from Stripe: period, next charge and invoices."""
 
     api: StripeApi
 

@@ -12,7 +12,7 @@ class HasPlanError(RefusedError):
 
 
 class NoPlanError(RefusedError):
-    """The user has no plan."""
+    """The user has no plan that pays for an agent."""
 
 
 class NotSoldError(RefusedError):

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hermesops.access.secrets.store import SecretState
+    from hermesops.errors import Hint
 
 
 def held_secret(state: "SecretState", now: datetime) -> dict[str, object]:
@@ -20,3 +23,8 @@ def held_secret(state: "SecretState", now: datetime) -> dict[str, object]:
         "setting": state.needed.setting,
         "purpose": state.needed.purpose,
     }
+
+
+def rotation(name: str, key: str | None, steps: "Sequence[Hint | str]") -> dict[str, object]:
+    """A rotated secret, or the steps that only a person can take."""
+    return {"name": name, "key": key, "steps": list(steps)}

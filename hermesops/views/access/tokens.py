@@ -70,3 +70,8 @@ def _left(seconds: int) -> str:
         return "run out"
     days, hours = seconds // 86400, seconds // 3600
     return f"{days} d {hours % 24} h" if days else f"{hours} h {seconds // 60 % 60} min"
+
+
+def models_revoked(user: str, generation: int) -> dict[str, object]:
+    """An agent whose tokens for the model router are refused below a generation."""
+    return {"user": user, "revoked": [], "models_from_generation": generation}

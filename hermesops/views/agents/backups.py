@@ -2,9 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from hermesops.views.timestamps import timestamp
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.views.timestamps import Age, timestamp
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from hermesops.model.fleet.instance import Instance
     from hermesops.model.recovery.backup import Backup
     from hermesops.model.recovery.state import State
@@ -54,3 +57,28 @@ def comparison(row: "Backup", user: str, now: "State") -> dict[str, object]:
         "copied": row.state.to_json(),
         "now": now.to_json(),
     }
+
+
+def age(instance: "Instance", newest: "datetime | None", now: "datetime") -> dict[str, object]:
+    """Unsaved changes of an instance: lost with its machine now. A suspended one has none since its last backup."""
+    counts = instance.status is InstanceStatus.RUNNING
+    seconds = int((now - (newest or instance.created_at)).total_seconds())
+    return {
+        "user": instance.title,
+        "instance_id": instance.id,
+        "status": instance.status.value,
+        "newest": timestamp(newest),
+        "age_s": seconds,
+        "counts": counts,
+        "age": str(Age(seconds)) if counts else None,
+    }
+
+
+def created(user: str, outcome: str, made: "Backup | None") -> dict[str, object]:
+    """A backup that an operator began; ``made`` is null while nobody waits for it."""
+    return {"user": user, "outcome": outcome, "made": backup(made, user) if made else None}
+
+
+def restored(user: str, backup_id: str, outcome: str) -> dict[str, object]:
+    """An agent that was put back to a backup."""
+    return {"user": user, "backup": backup_id, "outcome": outcome}

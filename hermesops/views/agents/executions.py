@@ -23,6 +23,12 @@ def execution(outcome: "Outcome[Completed]") -> dict[str, object]:
     return {**shape, "error": None, "hint": None, "stdout": stdout, "stderr": stderr, "left_out": first + second}
 
 
+def completed(done: "Completed") -> dict[str, object]:
+    """The whole output of a command on one machine."""
+    stdout, stderr = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
+    return {"exit_code": done.exit_code, "stdout": stdout, "stderr": stderr}
+
+
 def bounded(output: bytes) -> tuple[str, int]:
     """The first lines of an output, and how many bytes follow them."""
     beginning = b"".join(output[:_MOST_BYTES].splitlines(keepends=True)[:_MOST_LINES])

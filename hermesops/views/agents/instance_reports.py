@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint
 from hermesops.views.agents import instances
-from hermesops.views.alerts import alert
+from hermesops.views.observability.alerts import alert
+from hermesops.views.observability.trends import trends
 from hermesops.views.operations import operation
 from hermesops.views.timestamps import timestamp
-from hermesops.views.trends import trends
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -6,15 +6,18 @@ from hermesops.errors import Hint
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from hermesops.agents.health.instance_list import ListedInstance
-    from hermesops.agents.health.instance_waits import Waited
+    from hermesops.agents.health.instance_waits import State, Waited
     from hermesops.agents.instances.observation import Observation
     from hermesops.agents.instances.requests.bulk import ProvisionResult
     from hermesops.agents.instances.suspension import Suspension
     from hermesops.model.fleet.health import Judgement
     from hermesops.model.fleet.instance import Instance
+    from hermesops.observability.telemetry.logs.instance_logs import InstanceLog
 
 
 def instance(row: "Instance") -> dict[str, object]:
@@ -130,3 +133,28 @@ def waited(last: "Waited") -> dict[str, object]:
         "reached": last.is_reached,
         "waited_s": round(last.waited_s, 1),
     }
+
+
+def waits(goal: "State", timeout_s: float, last: "Sequence[Waited]") -> dict[str, object]:
+    """Instances that were waited for until they had a state, or the time was up."""
+    return {"for": goal.value, "timeout_s": timeout_s, "instances": [waited(each) for each in last]}
+
+
+def export(user: str, file: "Path", counts: "Mapping[str, int]") -> dict[str, object]:
+    """An exported state: its file, and the number of entries of each kind."""
+    return {"user": user, "file": str(file), "counts": counts}
+
+
+def log_excerpt(user: str, excerpt: "InstanceLog") -> dict[str, object]:
+    """Lines of an instance's log, and the place that they are from."""
+    return {"user": user, "source": excerpt.source.value, "note": excerpt.note or None, "lines": list(excerpt.lines)}
+
+
+def settings(user: str, masked: "Mapping[str, object]", outcome: str) -> dict[str, object]:
+    """Settings of an agent with masked secrets; ``outcome`` is null where they were only read."""
+    return {"user": user, "settings": masked, "route": route(str(masked["model"])), "outcome": outcome or None}
+
+
+def policy_change(user: str, policy: "Mapping[str, object]", *, dry_run: bool) -> dict[str, object]:
+    """The place of an instance in rollouts, as it is now, or as a dry run would make it."""
+    return {"user": user, "policy": policy, "dry_run": dry_run}

@@ -8,6 +8,7 @@ from hermesops.views.timestamps import timestamp
 if TYPE_CHECKING:
     from hermesops.agents.rollout.operators.rollbacks import RollbackPreview
     from hermesops.agents.rollout.plan.backlog import OutdatedInstance
+    from hermesops.agents.rollout.ports import Records
     from hermesops.agents.rollout.records.events import CommandGiven, Event, Recorded, RolloutStarted, StateChanged
     from hermesops.agents.rollout.reports.progress import RolloutProgress
     from hermesops.model.fleet.instance import InstancePolicy
@@ -175,3 +176,17 @@ def change(at: "datetime", event: "RolloutStarted | StateChanged | CommandGiven"
             what, before, after = event.verb or "decided", event.before.value, event.after.value
     who = event.who or "hermesops"
     return {"at": timestamp(at), "what": what, "from": before, "to": after, "who": who, "why": event.why}
+
+
+def status(records: "Records", progress: "RolloutProgress") -> dict[str, object]:
+    """A rollout with its progress and all its targets."""
+    return {
+        "rollout": rollout(records.rollout),
+        "progress": rollout_progress(progress),
+        "targets": [target(each) for each in records.targets],
+    }
+
+
+def approved(row: "Rollout", stage: int, approver: str) -> dict[str, object]:
+    """A rollout whose stages up to one were approved."""
+    return {"rollout": rollout(row), "stage": stage, "approved_by": approver}

@@ -17,7 +17,7 @@ from hermesops.store.registry.database import Database
 from hermesops.store.user_rows.settings_copies import SettingsCopies
 from hermesops.users.agent_settings.copies import SettingsCopying
 from hermesops.users.chat.shared_events import SharedEventLog
-from hermesops.views.api import status
+from hermesops.views.users.api import status
 from tests.support.real.stores.redis_server import RedisServer, redis_server
 from tests.support.real.stores.registries import KEYS, TurnedClock
 from tests.support.users.api import STRIPE, Client, UsersApi, users_api

@@ -6,7 +6,7 @@ from hermesops.app.parts.automation import jobs_without_connection
 from hermesops.errors import UnavailableError
 from hermesops.settings.fields import Settings
 from hermesops.store.registry import Registry
-from hermesops.views.jobs import job as shape
+from hermesops.views.automation.jobs import job as shape
 from tests.support.fakes.parts import part
 
 AWAY = UnavailableError("the local world is not up")

@@ -18,7 +18,8 @@ from hermesops.base.network.http import own_client
 from hermesops.errors import RefusedError
 from hermesops.localcloud.vendors.stripe import server
 from hermesops.localcloud.vendors.stripe.books import Books
-from hermesops.localcloud.vendors.stripe.server import PREFIX, LocalStripe, parameters_of
+from hermesops.localcloud.vendors.stripe.form import parameters_of
+from hermesops.localcloud.vendors.stripe.server import PREFIX, LocalStripe
 from hermesops.users.billing.stripe_api import StripeApi, StripeRefusedError
 from tests.support.billing.stripe_events import fresh_secret
 from tests.support.users.api import served

@@ -10,7 +10,9 @@ import pytest
 from hermesops.access.registry_place import RegistryPlace
 from hermesops.errors import RefusedError
 from hermesops.model.operation import OperationKind
-from hermesops.platform.connect import PlatformConnection, PlatformFiles
+from hermesops.platform.connection.connect import PlatformConnection
+from hermesops.platform.connection.registry_move import RegistryMove
+from hermesops.platform.connection.settings import PlatformFiles
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from hermesops.store.registry.audit.hash_chain import link
@@ -88,9 +90,13 @@ class Moving:
             channel=channel,
             load_authority=lambda: authority_in(self.home),
             authorities=lambda: "their certificates\n",
-            source_url=f"sqlite:///{self.file}",
-            open_target=place.open_at,
-            anchor_at=place.anchor_at,
+            registry=RegistryMove(
+                source_url=f"sqlite:///{self.file}",
+                target_url=url or self.url,
+                open_target=place.open_at,
+                anchor_at=place.anchor_at,
+                report=lambda _: None,
+            ),
             copies=list,
             report=lambda _: None,
         )

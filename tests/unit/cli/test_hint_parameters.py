@@ -8,6 +8,7 @@ import pytest
 import hermesops
 from hermesops.cli import console
 from hermesops.errors import Hint, Parameter, UsageError
+from hermesops.views.failures import failure as failure_shape
 
 SOURCE = Path(hermesops.__file__).parent
 REFERENCE = SOURCE.parent / "runbooks" / "reference"
@@ -41,5 +42,5 @@ def test_a_command_puts_the_option_before_the_message(capsys: pytest.CaptureFixt
     failure = UsageError("'x' does not read field=value", field="quiet_hours")
     console.complain(failure)
     assert capsys.readouterr().err == "error: --quiet-hours: 'x' does not read field=value\n"
-    assert console.failure_data(failure)["field"] == "quiet_hours"
-    assert "field" not in console.failure_data(UsageError("no"))
+    assert failure_shape(failure)["field"] == "quiet_hours"
+    assert "field" not in failure_shape(UsageError("no"))

@@ -6,6 +6,7 @@ import pytest
 
 from hermesops.cli.printing import rows
 from hermesops.errors import UsageError
+from hermesops.views.timestamps import Age
 
 COLUMNS = ("user", "status", "age_s")
 ROWS: list[dict[str, object]] = [
@@ -60,9 +61,9 @@ def test_a_row_is_named_by_the_column_that_is_called_as_the_rows_are() -> None:
 
 def test_ages_are_shown_in_one_unit_and_sorted_by_their_seconds() -> None:
     for seconds, shown in ((-5, "0 s"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (7199, "1 h"), (200_000, "2 d")):
-        assert str(rows.Age(seconds)) == shown
+        assert str(Age(seconds)) == shown
     columns, ages = ("user", "age"), {"ada": 86_400, "ben": 59, "cleo": 3600}
-    listed = [{"user": user, "age": rows.Age(seconds)} for user, seconds in ages.items()]
+    listed = [{"user": user, "age": Age(seconds)} for user, seconds in ages.items()]
     ordered = rows.choose(columns, listed, order="age", filters=())
     assert [row["user"] for row in ordered] == ["ben", "cleo", "ada"]
     assert rows.choose(columns, listed, order="", filters=["age=1 d"]) == listed[:1]

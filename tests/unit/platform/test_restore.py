@@ -9,7 +9,7 @@ import pytest
 from hermesops.access.registry_place import RestoredEpoch
 from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
 from hermesops.model.access.audit import ChainReport
-from hermesops.platform.connect import UNITS
+from hermesops.platform.connection.connect import UNITS
 from hermesops.platform.parts.users import USERS_UP
 from hermesops.platform.restore import DatabaseRestore, target_of
 from hermesops.vendor.channel import Completed

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.settings.changing import Removed, SettingChange, change_setting, takes_effect
+from hermesops.settings.changing import SettingChange, change_setting, takes_effect
+from hermesops.settings.edited_text import Removed
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import FIELDS
 

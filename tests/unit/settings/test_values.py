@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from hermesops.cli.views.environment import setting
 from hermesops.errors import RefusedError, UsageError
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import FIELDS, is_secret, variable_of
 from hermesops.settings.schema import schema
+from hermesops.views.automation.environments import setting
 
 CANARY = "hunter2"
 URL = f"https://ops:{CANARY}@127.0.0.1:1/v1"

@@ -18,6 +18,7 @@ from hermesops.cli.console import (
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import User, find_instance
 from hermesops.errors import UnavailableError, UsageError
+from hermesops.views.access import break_glass as shapes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,8 +78,7 @@ def break_glass(
 def _close(orders: "BreakGlassOrders", instance: "Instance", reason: str) -> int:
     ended = orders.close(instance, why=reason)
     lines = [f"order {order.id[:8]} is ended; the machine closes sshd within half a minute" for order in ended]
-    data = {"user": instance.title, "orders": [order.id for order in ended]}
-    result("break-glass-closed", data, lines or [f"there is no order for {instance.title}"])
+    result("break-glass-closed", shapes.closed(instance, ended), lines or [f"there is no order for {instance.title}"])
     return 0
 
 
@@ -89,15 +89,7 @@ def _print(order: "BreakGlass", key: "Path", place: str) -> int:
     for option in (*options, f"KnownHostsCommand={known}"):
         words += ["-o", option]
     line = shlex.join([*words, f"root@{place}"])
-    data = {
-        "order": order.id,
-        "address": place,
-        "host_key": order.host_key,
-        "source": order.source,
-        "expires_at": order.expires_at,
-        "command": line,
-    }
-    result("break-glass", data, [line])
+    result("break-glass", shapes.order(order, place, line), [line])
     return 0
 
 
@@ -122,5 +114,5 @@ def _session(order: "BreakGlass", key: "Path", place: str, command: str) -> int:
             b"".join(piece for piece, is_error in printed if is_error == is_stderr).decode(errors="replace")
             for is_stderr in (False, True)
         )
-        result("break-glass", {"order": order.id, "exit_code": code, "stdout": stdout, "stderr": stderr})
+        result("break-glass", shapes.session(order, code, stdout, stderr))
     return code

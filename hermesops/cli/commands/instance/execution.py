@@ -11,7 +11,7 @@ from hermesops.cli.console import Reason, Yes, agree, is_json, result, say, tabl
 from hermesops.cli.options.instances import All, Where, choose_instances
 from hermesops.cli.views.instance import execution
 from hermesops.errors import Hint, UsageError, require_reason
-from hermesops.views.agents.executions import execution as execution_shape
+from hermesops.views.agents import executions as shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,8 +68,7 @@ def _one(container: "Container", instance: "Instance", line: str, as_user: str, 
         lambda connected: connected.operator_access.run(instance, line, user=as_user, timeout_s=timeout, reason=reason),
     )
     if is_json():
-        stdout, stderr = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
-        result("exec", {"exit_code": done.exit_code, "stdout": stdout, "stderr": stderr})
+        result("exec", shapes.completed(done))
     else:
         write_bytes(done.stdout)
         write_bytes(done.stderr, to_stderr=True)
@@ -102,7 +101,7 @@ def _several(
         ),
     )
     if is_json():
-        result("exec-several", {"command": line, "instances": [execution_shape(outcome) for outcome in outcomes]})
+        result("exec-several", {"command": line, "instances": [shapes.execution(outcome) for outcome in outcomes]})
     else:
         write("\n")
         table("exec-several", "instances", execution.COLUMNS, [execution.row(outcome) for outcome in outcomes], "")

@@ -17,8 +17,9 @@ from hermesops.cli.console import Reason, Why, is_json, result, say, table, writ
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import DryRun, NoWait, User, Wait, change_instance, find_instance
-from hermesops.cli.views.fleet import drift
 from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.views.agents import drift as drift_shapes
+from hermesops.views.agents import instances as instance_shapes
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def export(
             counts = export_to(write)
     say(", ".join(f"{count} {table}" for table, count in counts.items()))
     if to is not None:
-        result("export", {"user": user, "file": str(to), "counts": counts}, [f"wrote {to}"])
+        result("export", instance_shapes.export(user, to, counts), [f"wrote {to}"])
 
 
 for _verb in (
@@ -104,7 +105,7 @@ def timeline(
     begin = values.since(since) if since else None
     container, instance = find_instance(user)
     past = context.run(container.timelines.of(instance, begin))
-    rows = drift.changes(past.happenings)
+    rows = drift_shapes.changes(past.happenings)
     columns = ("at", "who", "what", "detail")  # its subject is this instance, or an operation or rollout of it
     beside = {"user": instance.title, "problem": past.problem or None}
     table("instance-timeline", "timeline", columns, rows, "nothing happened", beside=beside)
@@ -186,8 +187,7 @@ def logs(
     excerpt = context.run_connected(
         container, lambda connected: connected.instance_logs.read(instance, question, first=first)
     )
-    shown = {"user": user, "source": excerpt.source.value, "note": excerpt.note or None, "lines": list(excerpt.lines)}
-    result("logs", shown, excerpt.lines, verbatim=True)
+    result("logs", instance_shapes.log_excerpt(user, excerpt), excerpt.lines, verbatim=True)
     if excerpt.note or is_search:
         where = "the machine" if excerpt.source is LogSource.MACHINE else "the platform's monitoring"
         say(f"from {where}" + (f": {excerpt.note}" if excerpt.note else ""))

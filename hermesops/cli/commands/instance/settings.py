@@ -61,7 +61,7 @@ def settings(
     shown = container.masked_settings.of(instance)
     route = instance_shapes.route(str(shown["model"]))
     lines = [outcome] if outcome else settings_lines(shown, route)
-    result("instance-settings", {"user": user, "settings": shown, "route": route, "outcome": outcome or None}, lines)
+    result("instance-settings", instance_shapes.settings(user, shown, outcome), lines)
 
 
 def policy(
@@ -90,4 +90,4 @@ def policy(
     after = policies.preview(instance, change) if dry_run else policies.change(instance, change, why=reason)
     shown = rollout_shapes.policy(after)
     lines = [*field_lines(shown), *(["dry run: nothing was changed"] if dry_run else [])]
-    result("instance-policy", {"user": instance.title, "policy": shown, "dry_run": dry_run}, lines)
+    result("instance-policy", instance_shapes.policy_change(instance.title, shown, dry_run=dry_run), lines)

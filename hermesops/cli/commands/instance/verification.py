@@ -10,8 +10,8 @@ from hermesops.cli.console import result, say, table
 from hermesops.cli.options.instance import find_instance
 from hermesops.cli.options.instances import All, Users, Where, choose_instances
 from hermesops.errors import CHANGES_REMAIN, RefusedError, UsageError
-from hermesops.views import checks as check_shapes
 from hermesops.views.agents import backups as backup_shapes
+from hermesops.views.automation import checks as check_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -60,7 +60,7 @@ def approve(
 ) -> None:
     """Approve stages whose blast radius needs a second operator; signed with your key, never your own rollout."""
     row, approver = context.compose().rollout_commands.approve(rollout_id, stage, why=reason)
-    shape = {"rollout": rollout_shapes.rollout(row), "stage": stage, "approved_by": approver}
+    shape = rollout_shapes.approved(row, stage, approver)
     result("rollout-approved", shape, [f"{approver} approved stages up to {stage} of rollout {row.id}"])
 
 

@@ -15,6 +15,7 @@ from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress
 from hermesops.cli.views.rollout import status as status_view
 from hermesops.errors import CHANGES_REMAIN
+from hermesops.views.agents import rollout_previews as preview_shapes
 from hermesops.views.agents import rollouts as rollout_shapes
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def replay(
         vitals=vitals,
     )
     replayed = rollouts.replay(row.id, gates)
-    shown = {"rollout": rollout_shapes.rollout(row), **preview_view.replayed(replayed)}
+    shown = {"rollout": rollout_shapes.rollout(row), **preview_shapes.replayed(replayed)}
     result("rollout-replay", shown, [preview_view.replayed_line(replayed)])
 
 
@@ -122,8 +123,11 @@ def preview(
     container = context.compose()
     request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), "")
     ahead = context.run(container.rollout_requests.preview(request))
-    shown = {**preview_view.preview(ahead.ahead), "closed": ahead.closed or None, "held": ahead.held or None}
-    result("rollout-preview", {"preview": shown}, preview_view.preview_lines(ahead.ahead, ahead.closed, ahead.held))
+    result(
+        "rollout-preview",
+        {"preview": preview_shapes.requested(ahead)},
+        preview_view.preview_lines(ahead.ahead, ahead.closed, ahead.held),
+    )
 
 
 @app.command(
@@ -199,16 +203,11 @@ def status(
         return follow.watch(container, row.id)
     records = container.rollouts.records(row.id)
     rollout_progress = container.rollouts.progress(records)
-    shown: dict[str, object] = {
-        "rollout": rollout_shapes.rollout(records.rollout),
-        "progress": rollout_shapes.rollout_progress(rollout_progress),
-        "targets": [rollout_shapes.target(target) for target in records.targets],
-    }
     usual = container.rollouts.durations(records.rollout) if row.state.has_runner else None
     lines = progress.picture(records, rollout_progress, usual, width=terminal.width())
     if everything:
         lines += [progress.target_line(target) for target in records.targets]
-    result("rollout-status", shown, lines)
+    result("rollout-status", rollout_shapes.status(records, rollout_progress), lines)
     if not exit_code:
         return 0
     return CHANGES_REMAIN if records.rollout.state.has_runner else follow.exit_code_of(records.rollout)

@@ -1,4 +1,4 @@
-"""Output of ``stack compare``: JSON objects and a table."""
+"""Output of ``stack compare`` for people."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 from hermesops.base.narration import counted
 from hermesops.cli.console import is_json, result, table_lines
 from hermesops.errors import CHANGES_REMAIN
-from hermesops.views.timestamps import timestamp
+from hermesops.views import stacks as shapes
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
     from hermesops.agents.cells.changes.baselines import StackDifferences
     from hermesops.infra.stacks.baseline import Baseline
-    from hermesops.infra.stacks.registered import Difference
 
 _LONGEST = 60
 """Characters of a value that people see; programs get all of it."""
@@ -26,12 +25,9 @@ def report(before: "Baseline", compared: "Sequence[StackDifferences]", *, remain
     Returns:
         The exit code: 7 for changes with ``remaining``, else 0.
     """
-    from hermesops.infra.stacks.baseline import CANNOT_KNOW
-
-    changes = [_shape(cell.stack, change) for cell in compared for change in cell.differences]
-    made_at = timestamp(before.made_at)
-    data = {"baseline": made_at, "changes": changes, "cannot_know": list(CANNOT_KNOW)}
-    result("stack-compare", data, () if is_json() else _lines(str(made_at), changes, CANNOT_KNOW))
+    shape = shapes.comparison(before, compared)
+    changes = shape["changes"]
+    result("stack-compare", shape, () if is_json() else _lines(shape["baseline"], changes, shape["cannot_know"]))
     return CHANGES_REMAIN if changes and remaining else 0
 
 
@@ -42,19 +38,6 @@ def _lines(made_at: str, changes: Sequence[Mapping[str, Any]], cannot_know: Iter
         *([f"{counted(len(changes), 'resource')}, compared with the baseline of {made_at}"] if changes else []),
         *(f"cannot know: {item}" for item in cannot_know),
     ]
-
-
-def _shape(stack: str, change: "Difference") -> dict[str, Any]:
-    return {
-        "stack": stack,
-        "kind": change.effect.value,
-        "type": change.resource.type,
-        "name": change.resource.name,
-        "properties": [
-            {"property": property_change.path, "before": property_change.before, "after": property_change.after}
-            for property_change in change.properties
-        ],
-    }
 
 
 def _rows(change: Mapping[str, Any]) -> Iterator[dict[str, object]]:

@@ -8,7 +8,7 @@ from hermesops.cli.console import advice
 from hermesops.cli.printing import terminal
 from hermesops.cli.views.fleet import NAMED
 from hermesops.model.fleet.overview import CellTally
-from hermesops.views import fleet
+from hermesops.views.agents import fleet
 from hermesops.wire.foreign_text import unbroken
 
 if TYPE_CHECKING:

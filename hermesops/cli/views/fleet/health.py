@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice
 from hermesops.model.fleet.health import Condition
-from hermesops.views.fleet import by_health, judged_instances
+from hermesops.views.agents.fleet import by_health, judged_instances
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

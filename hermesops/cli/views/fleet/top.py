@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.base.narration import counted
 from hermesops.cli.views.fleet import NAMED
+from hermesops.views.observability.top import instances
 
 if TYPE_CHECKING:
     from hermesops.observability.telemetry.metrics.top import Top
@@ -13,29 +14,13 @@ TOP_COLUMNS = ("user", "cell", "plan", "memory", "restarts", "errors", "turn", "
 """Of the table of the worst or busiest instances."""
 
 
-def top_rows(top: "Top") -> list[dict[str, object]]:
-    """The worst or busiest instances: bytes, counts of the last hour, seconds, share of the disk; ``null`` unknown."""
-    from hermesops.observability.telemetry.metrics.figures import TOP
-
-    return [
-        {
-            "user": entry.instance.user,
-            "instance_id": entry.instance.id,
-            "cell": entry.cell,
-            "plan": entry.instance.plan.value,
-            **{figure.value: entry.figures.get(figure) for figure in TOP},
-        }
-        for entry in top.instances
-    ]
-
-
 def top_table(top: "Top") -> list[dict[str, object]]:
     """Rows of the worst or busiest instances for people."""
     from hermesops.observability.telemetry.metrics.figures import TOP, text
 
     return [
         {**row, **{figure.value: text(figure, entry.figures.get(figure)) for figure in TOP}}
-        for row, entry in zip(top_rows(top), top.instances, strict=True)
+        for row, entry in zip(instances(top), top.instances, strict=True)
     ]
 
 

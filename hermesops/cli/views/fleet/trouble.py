@@ -9,7 +9,7 @@ from hermesops.cli.views.alerts import span
 from hermesops.cli.views.fleet import NAMED
 from hermesops.model.fleet.health import Condition
 from hermesops.model.fleet.instance import InstanceStatus
-from hermesops.views.alerts import state_of
+from hermesops.views.observability.alerts import state_of
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:

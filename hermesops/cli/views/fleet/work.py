@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice
 from hermesops.cli.views.fleet import NAMED
-from hermesops.views.fleet import MONITOR_MAY
+from hermesops.views.agents.fleet import MONITOR_MAY
 from hermesops.wire.foreign_text import one_line, unbroken
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from hermesops.cli.console import advice
 from hermesops.cli.printing.fields import field_lines
-from hermesops.cli.printing.rows import Age
 from hermesops.cli.views import alerts as alerts_view
 from hermesops.cli.views.instance import trends
 from hermesops.errors import Hint
 from hermesops.views.agents import instances
 from hermesops.views.agents.instance_reports import facts, next_command
+from hermesops.views.timestamps import Age
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:

@@ -1,11 +1,10 @@
-"""Shapes and lines of a rollout's preview, and of a replay with other gates."""
+"""Lines of a rollout's preview, and of a replay with other gates."""
 
 from typing import TYPE_CHECKING
 
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice
 from hermesops.cli.views.rollout.progress import span
-from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.agents.rollout.plan.preview import RolloutPreview, StageAhead
@@ -13,46 +12,6 @@ if TYPE_CHECKING:
 
 _NAMED = 10
 """First users that are named."""
-
-
-def preview(ahead: "RolloutPreview") -> dict[str, object]:
-    """The JSON shape of a preview."""
-    return {
-        "release": ahead.release,
-        "targets": len(ahead.targets),
-        "at_once": ahead.at_once,
-        "stages": [
-            {
-                "stage": stage.number,
-                "batches": list(stage.batches),
-                "after": stage.after,
-                "strata": stage.strata,
-                "of_strata": stage.of,
-                "blast_radius": stage.blast_radius,
-                "two_people": stage.two_people,
-                "compares_health": stage.compares,
-                "seconds": round(stage.seconds),
-            }
-            for stage in ahead.stages
-        ],
-        "power": [
-            {
-                "fault_in": power.rate,
-                "halted": round(power.halted, 4),
-                "halted_in_first_stage": round(power.first_stage, 4),
-                "touched": round(power.touched, 2),
-                "failed": round(power.failed, 2),
-            }
-            for power in ahead.powers
-        ],
-        "false_halt": round(ahead.false_halt, 4),
-        "base_rate": ahead.base_rate,
-        "worst_hurt": ahead.worst_failed,
-        "seen_machines": ahead.seen_machines,
-        "seen_in_stage": ahead.seen_in or None,
-        "seconds": round(ahead.seconds),
-        "canaries": [target.facts.user for target in ahead.canaries],
-    }
 
 
 def preview_lines(ahead: "RolloutPreview", closed: str, alerts: str) -> list[str]:
@@ -96,28 +55,6 @@ def _stage_line(stage: "StageAhead", total: str) -> str:
         f"stage {stage.number}: {sum(stage.batches)}{more}{sizes} ({stage.after} of {total}){kinds}, about "
         f"{span(stage.seconds)}, blast radius {stage.blast_radius:g}{two}"
     )
-
-
-def replayed(outcome: "Replayed") -> dict[str, object]:
-    """The JSON shape of a replay with other gates."""
-    return {
-        "halted": outcome.halted,
-        "touched": outcome.touched,
-        "failed": outcome.failed,
-        "recorded_touched": outcome.recorded_touched,
-        "recorded_failed": outcome.recorded_failed,
-        "verdicts": [
-            {
-                "at": timestamp(verdict.at),
-                "stage": verdict.stage,
-                "touched": verdict.touched,
-                "failed": verdict.failed,
-                "result": verdict.result.value,
-                "why": verdict.why,
-            }
-            for verdict in outcome.verdicts
-        ],
-    }
 
 
 def replayed_line(outcome: "Replayed") -> str:

@@ -79,7 +79,7 @@ class LocalComposio:
         self._recent: deque[float] = deque()
 
     def routes(self) -> list[Route]:
-        """Its routes, below its prefix."""
+        """Routes of the stand-in, to be mounted below its prefix."""
         api = "/api/v3.1"
         return [
             Route(f"{api}/connected_accounts/link", self._keyed(self._link), methods=["POST"]),

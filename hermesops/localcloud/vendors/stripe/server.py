@@ -6,9 +6,7 @@ pages. Source: as of ``books``; https://docs.stripe.com/webhooks for deliveries.
 
 import asyncio
 import hmac
-import html
 import json
-import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,27 +14,26 @@ from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 import httpx
 import structlog
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hermesops.base.network.http import own_client
 from hermesops.base.waiting import cancel, pause
-from hermesops.localcloud.vendors.stripe.books import PRICES, Books
+from hermesops.localcloud.vendors.stripe.books import Books
 from hermesops.localcloud.vendors.stripe.errors import StripeError
+from hermesops.localcloud.vendors.stripe.form import parameters_of
 from hermesops.localcloud.vendors.stripe.meters import METERS, summaries
+from hermesops.localcloud.vendors.stripe.pages import LARGEST, PayersPages
 
 PREFIX = "/stripe"
 _AGAIN_S = (0.5, 2.0, 5.0, 15.0, 60.0)
 """Seconds between deliveries of an event that was not taken."""
 
-_LARGEST = 64 * 1024
 _KEYS = 1_000
-_WORDS = re.compile(r"[^\[\]]+")
 _PARAMETERS: Mapping[str, frozenset[str]] = {
     "checkout": frozenset(
         {
@@ -94,7 +91,7 @@ class LocalStripe:
         self._metering: set[str] = set()
 
     def routes(self) -> list[Route]:
-        """Its routes, below its prefix."""
+        """Routes of the stand-in, to be mounted below its prefix."""
         page = self.url
         books = self.books
         return [
@@ -120,14 +117,11 @@ class LocalStripe:
             Route("/v1/billing/meter_events", self._meter, methods=["POST"]),
             self._get("/v1/billing/meters", lambda _: _listed_all([meter.shown for meter in METERS])),
             self._get("/v1/billing/meters/{id}/event_summaries", self._summaries),
-            Route("/pay/{id}", self._show_checkout, methods=["GET"]),
-            Route("/pay/{id}", self._act_on_checkout, methods=["POST"]),
-            Route("/portal/{id}", self._show_portal, methods=["GET"]),
-            Route("/portal/{id}", self._act_on_portal, methods=["POST"]),
+            *PayersPages(books, page).routes(),
         ]
 
     async def close(self) -> None:
-        """End deliveries under way."""
+        """End deliveries under way; events that nobody took are lost."""
         await cancel(*self._deliveries)
 
     async def delivered(self) -> None:
@@ -145,7 +139,7 @@ class LocalStripe:
 
     def _post(self, path: str, kind: str, answer: Answering) -> Route:
         async def act(request: Request) -> Mapping[str, Any]:
-            text = (await request.body())[:_LARGEST].decode()
+            text = (await request.body())[:LARGEST].decode()
             body = parameters_of(text)
             if unknown := body.keys() - _PARAMETERS[kind]:
                 raise StripeError(f"Received unknown parameter: {min(unknown)}")
@@ -212,7 +206,7 @@ class LocalStripe:
 
     async def _meter(self, request: Request) -> Response:
         """Take an event, one of a customer and meter at a time."""
-        body = parameters_of((await request.body())[:_LARGEST].decode())
+        body = parameters_of((await request.body())[:LARGEST].decode())
         payload = body.get("payload")
         busy = f"{body.get('event_name')} {payload.get('stripe_customer_id') if isinstance(payload, Mapping) else ''}"
 
@@ -241,69 +235,6 @@ class LocalStripe:
         query = dict(request.query_params)
         rows = summaries(request.path_params["id"], query, events, self.books.now, late_s=self.sums_late_s)
         return _listed_all(rows)
-
-    # Pages
-
-    async def _show_checkout(self, request: Request) -> Response:
-        try:
-            session = self.books.session(request.path_params["id"])
-        except StripeError as error:
-            return _page("Checkout", f"<p>{html.escape(str(error))}</p>", HTTPStatus.NOT_FOUND)
-        if session["status"] != "open":
-            return _page("Checkout", "<p>This page is closed.</p>", HTTPStatus.GONE)
-        plan, cents = PRICES[self.books.sessions[session["id"]]["price"]]
-        words = f"<p>Plan {plan}, {cents / 100:.2f} EUR a month. No money moves here.</p>"
-        back = html.escape(session["cancel_url"])
-        form = _form({"pay": f"Pay {cents / 100:.2f} EUR"}) + f'<p><a href="{back}">Back without paying</a></p>'
-        return _page("Checkout", words + form, back=session["success_url"])
-
-    async def _act_on_checkout(self, request: Request) -> Response:
-        try:
-            session = self.books.pay(request.path_params["id"])
-        except StripeError as error:
-            return _page("Checkout", f"<p>{html.escape(str(error))}</p>", HTTPStatus.GONE)
-        self.books.keep()
-        return RedirectResponse(session["success_url"], HTTPStatus.SEE_OTHER)
-
-    async def _show_portal(self, request: Request) -> Response:
-        portal = self.books.portals.get(request.path_params["id"])
-        if portal is None:
-            return _page("Your subscription", "<p>This page is closed.</p>", HTTPStatus.GONE)
-        subscriptions = self.books.of_customer(portal["customer"])
-        shown = "".join(_subscription_words(each) for each in subscriptions[:5])
-        back = f'<p><a href="{html.escape(portal["return_url"])}">Back</a></p>'
-        actions = {
-            "cancel": "End with the period",
-            "renew": "Go on after the period",
-            "heavy": "Change to plan heavy",
-            "light": "Change to plan light",
-            "fail": "Let the payment fail",
-            "succeed": "Pay the open invoice",
-            "end": "End at once",
-        }
-        return _page("Your subscription", shown + _form(actions) + back)
-
-    async def _act_on_portal(self, request: Request) -> Response:
-        portal = self.books.portals.get(request.path_params["id"])
-        subscriptions = self.books.of_customer(portal["customer"]) if portal else []
-        if portal and subscriptions:
-            action = dict(parse_qsl((await request.body())[:_LARGEST].decode())).get("action", "")
-            try:
-                self._act(subscriptions[0]["id"], action)
-            except StripeError as error:
-                return _page("Your subscription", f"<p>{html.escape(str(error))}</p>", HTTPStatus.CONFLICT)
-            self.books.keep()
-        return RedirectResponse(f"{self.url}/portal/{request.path_params['id']}", HTTPStatus.SEE_OTHER)
-
-    def _act(self, subscription_id: str, action: str) -> None:
-        match action:
-            case "cancel" | "renew":
-                self.books.update(subscription_id, ends_with_period=action == "cancel")
-            case "light" | "heavy":
-                self.books.update(subscription_id, price=f"price_{action}")
-            case "fail" | "succeed" | "end":
-                status = {"fail": "past_due", "succeed": "active", "end": "canceled"}[action]
-                self.books.set_status(subscription_id, status)
 
     # Events
 
@@ -347,26 +278,6 @@ def signature_of(body: str, secret: str, now: int) -> str:
     return f"t={now},v1={digest}"
 
 
-def parameters_of(text: str) -> dict[str, Any]:
-    """The parameters of a form in Stripe's notation, ``a[b][0][c]=d``. Pure."""
-    parameters: dict[str, Any] = {}
-    for name, value in parse_qsl(text, keep_blank_values=True):
-        words = _WORDS.findall(name)
-        into = parameters
-        for word in words[:-1]:
-            into = into.setdefault(word, {})
-        into[words[-1]] = value
-    return {name: _listed(value) for name, value in parameters.items()}
-
-
-def _listed(value: object) -> object:
-    """A group whose names are numbers is a list."""
-    if not isinstance(value, dict):
-        return value
-    inner = {name: _listed(each) for name, each in value.items()}
-    return list(inner.values()) if inner and all(name.isdigit() for name in inner) else inner
-
-
 async def _now(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     return answer
 
@@ -390,28 +301,3 @@ def _listed_all(rows: list[dict[str, Any]]) -> Mapping[str, Any]:
 
 def _error(error: StripeError) -> Response:
     return JSONResponse({"error": {"message": str(error), "type": error.kind}}, error.status)
-
-
-def _subscription_words(subscription: Mapping[str, Any]) -> str:
-    plan, _ = PRICES[subscription["items"]["data"][0]["price"]["id"]]
-    ends = ", ends with the period" if subscription["cancel_at_period_end"] else ""
-    return f"<p>Plan {plan}: {html.escape(subscription['status'])}{ends}</p>"
-
-
-def _form(actions: Mapping[str, str]) -> str:
-    buttons = "".join(
-        f'<p><button name="action" value="{name}">{html.escape(words)}</button></p>' for name, words in actions.items()
-    )
-    return f'<form method="post">{buttons}</form>'
-
-
-def _page(title: str, body: str, status: int = HTTPStatus.OK, *, back: str = "") -> Response:
-    onward = f" {'/'.join(back.split('/')[:3])}" if back else ""
-    policy = f"default-src 'none'; form-action 'self'{onward}; frame-ancestors 'none'; base-uri 'none'"
-    content = (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1"></head><body><main>'
-        f"<h1>{title}</h1><p>A stand-in of Stripe in the local world.</p>{body}</main></body></html>"
-    )
-    headers = {"content-security-policy": policy, "cache-control": "no-store", "referrer-policy": "no-referrer"}
-    return HTMLResponse(content, status, headers=headers)

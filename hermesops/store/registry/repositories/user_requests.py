@@ -59,7 +59,7 @@ class UserRequestRepository(Repository):
     def list(
         self, *, user_id: UserId | None = None, state: RequestState | None = None, limit: int = 1000
     ) -> tuple[UserRequest, ...]:
-        """Requests, newest first."""
+        """Requests of a user or in a state, newest first, up to ``limit``."""
         query = sa.select(user_requests).order_by(_COLUMNS.created_at.desc(), _COLUMNS.id).limit(limit)
         if user_id:
             query = query.where(_COLUMNS.user_id == user_id)

@@ -25,10 +25,10 @@ _SERVICES = tuple(service.slug for service in SERVICES)
 
 
 class UsersHalfRepository(Repository):
-    """The users' half, for operators."""
+    """The state of the users' half for operators: counts and ids, no content."""
 
     def read(self) -> UsersHalf:
-        """Everything, as it is now."""
+        """Processes, requests, orphaned turns and connections, all from one moment."""
         with self._database.reading() as connection:
             now = self._database.now(connection)
             processes, requests = _requests(connection, now)

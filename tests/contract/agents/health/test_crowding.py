@@ -9,7 +9,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
-from hermesops.views import fleet as fleet_shapes
+from hermesops.views.agents import fleet as fleet_shapes
 from hermesops.wire.protocol import GB
 from tests.support.real.stores.registries import placed
 

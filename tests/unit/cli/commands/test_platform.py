@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermesops.cli import context
-from hermesops.cli.commands import platform
+from hermesops.cli.commands.platform import services
 from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
 from hermesops.platform.services import ServiceLog
 from hermesops.platform.state import ServiceState
@@ -49,13 +49,13 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 def test_a_restart_is_done_for_the_reason_that_is_given(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
-    platform.restart(reason="it hangs", service="nginx", yes=True)
+    services.restart(reason="it hangs", service="nginx", yes=True)
     assert host.done == ["restarted nginx: it hangs"]
     assert capsys.readouterr().out == "hermes-platform-nginx is active\n"
 
 
 def test_lines_stand_below_the_service_that_wrote_them(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
-    platform.logs(service="loki", lines=2)
+    services.logs(service="loki", lines=2)
     assert capsys.readouterr().out == "== hermes-platform-loki\nline 0\nline 1\n"
     assert host.done == []
 
@@ -63,24 +63,24 @@ def test_lines_stand_below_the_service_that_wrote_them(host: Host, capsys: pytes
 def test_a_log_that_cannot_be_read_is_named_beside_the_others(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     host.unread = [ServiceLog("hermes-platform-ingest", problem=UnavailableError("no journal"))]
     with pytest.raises(PartlyDoneError, match="log of hermes-platform-ingest could not be read: no journal"):
-        platform.logs(service="loki", lines=1)
+        services.logs(service="loki", lines=1)
     shown = "== hermes-platform-ingest\nnot read: no journal\n== hermes-platform-loki\nline 0\n"
     assert capsys.readouterr().out == shown
 
 
 @pytest.mark.usefixtures("host")
 def test_without_a_service_that_is_down_there_is_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    platform.logs(service="", lines=2)
-    platform.restart(reason="t", service="", yes=True)
+    services.logs(service="", lines=2)
+    services.restart(reason="t", service="", yes=True)
     assert capsys.readouterr().out == "no service is down\nno service is down\n"
 
 
 def test_on_aws_both_name_the_way_to_a_host(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "compose", lambda: part(env=part(is_local=False, name="staging")))
     with pytest.raises(UsageError, match="of environment staging are on AWS") as logs:
-        platform.logs(service="nginx", lines=1)
+        services.logs(service="nginx", lines=1)
     assert "journalctl shows its log" in str(logs.value.hint)
     with pytest.raises(UsageError) as restart:
-        platform.restart(reason="t", service="nginx", yes=True)
+        services.restart(reason="t", service="nginx", yes=True)
     assert "systemctl restarts it" in str(restart.value.hint)
     assert host.done == []

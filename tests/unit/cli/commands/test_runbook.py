@@ -16,6 +16,7 @@ from hermesops.observability.runbook import service as runbooks
 from hermesops.observability.runbook.command import Ended
 from hermesops.observability.runbook.document import Guard, Kind, Step, parse
 from hermesops.settings.environment import Environment
+from hermesops.views.observability import runbooks as shapes
 from tests.support.fakes.terminal import Terminal, begin_anew
 
 
@@ -74,7 +75,7 @@ def test_a_step_as_people_and_programs_read_it() -> None:
         "  must not show halted",
         "  undo: a new rollout",
     ]
-    assert runbook._shape(step(Kind.DECIDE)) == {
+    assert shapes.step(step(Kind.DECIDE)) == {
         "step": "retry",
         "kind": "decide",
         "command": Hint(("rollout", "retry", "a b")),
@@ -119,7 +120,7 @@ def test_a_value_that_is_not_there_stays_a_word_and_is_told() -> None:
         registry = SimpleNamespace(operations=SimpleNamespace(list=lambda operations=unfinished, **_: operations))
         filled = book.filled(runbooks.values_of(registry, book, instance))  # type: ignore[arg-type]
         assert filled.steps[0].command[-1] == word
-        assert list(runbook._remarks(runbook._unfilled(filled))) == reports
+        assert list(runbook._remarks(shapes.unfilled(filled))) == reports
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import pytest
 
 from hermesops.cli import console
 from hermesops.cli.printing import watch as views
-from hermesops.cli.printing.rows import Age, Row
+from hermesops.cli.printing.rows import Row
 from hermesops.errors import UnavailableError, UsageError
+from hermesops.views.timestamps import Age
 from tests.support.fakes.terminal import Terminal
 
 

@@ -7,7 +7,7 @@ from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint
 from hermesops.model.fleet.alert import Alert, Matcher, Severity, Silence
 from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
-from hermesops.views import alerts as alert_shapes
+from hermesops.views.observability import alerts as alert_shapes
 from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

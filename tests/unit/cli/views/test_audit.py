@@ -8,6 +8,7 @@ from hermesops.agents.backup.registry_copies import CopyPreview, Listed
 from hermesops.cli.views import audit
 from hermesops.model.access.audit import AuditEntry, AuditHead, ChainReport
 from hermesops.store.registry.maintenance.backup import Copy
+from hermesops.views import registry as registry_shapes
 from hermesops.views.access import audit as audit_shapes
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -49,7 +50,7 @@ def test_a_report_says_what_is_anchored_and_what_is_not() -> None:
 
 
 def test_a_copy_is_shown_with_its_file() -> None:
-    shown = audit_shapes.copy(Listed(Copy(Path("/c/registry.db"), AT, "hourly", 4096), timedelta(minutes=84), 3))
+    shown = registry_shapes.copy(Listed(Copy(Path("/c/registry.db"), AT, "hourly", 4096), timedelta(minutes=84), 3))
     assert shown == {
         "taken_at": "2026-01-01T12:00:00+00:00",
         "age_s": 5040,
@@ -74,4 +75,4 @@ def test_what_a_copy_would_put_back_is_said_beside_what_the_vendor_has() -> None
         "(3 h old",
         "(3 days old",
     ]
-    assert audit_shapes.preview(replace(old, unknown=None))["unknown_machines"] is None
+    assert registry_shapes.preview(replace(old, unknown=None))["unknown_machines"] is None

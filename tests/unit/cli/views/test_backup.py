@@ -27,9 +27,9 @@ def test_how_much_would_be_lost_of_an_agent_that_runs_and_nothing_of_one_that_sl
         "age": "2 h",
     }
     now = AT + timedelta(seconds=7500)
-    assert backup_view.age(ADA, AT, now) == shape
+    assert backup_shapes.age(ADA, AT, now) == shape
     asleep = replace(ADA, status=InstanceStatus.SUSPENDED)
-    assert backup_view.age(asleep, AT, now) == {**shape, "status": "suspended", "counts": False, "age": None}
+    assert backup_shapes.age(asleep, AT, now) == {**shape, "status": "suspended", "counts": False, "age": None}
     for seconds, age in ((41, "41 s"), (3 * 86_400 + 5, "3 d")):
         line = backup_view.age_line(ADA, AT, AT + timedelta(seconds=seconds))
         assert (line["age"], str(line["age"])) == (seconds, age)

@@ -7,6 +7,7 @@ from hermesops.cli.views import environment as environment_view
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.check import Check, Verdict
 from hermesops.settings.environment import Environment
+from hermesops.views.automation import environments as environment_shapes
 
 
 def environment(home: Path, name: str, **variables: str) -> Environment:
@@ -15,7 +16,7 @@ def environment(home: Path, name: str, **variables: str) -> Environment:
 
 def test_an_environment_shows_what_its_settings_change_and_no_secret(tmp_path: Path) -> None:
     env = environment(tmp_path, "staging", HERMESOPS_API_KEY="canary", HERMESOPS_CELL_SIZE="3")
-    shown = environment_view.chosen(env, because="--env")
+    shown = environment_shapes.chosen(env, because="--env")
     assert {key: value for key, value in shown.items() if key != "settings"} == {
         "name": "staging",
         "because": "--env",
@@ -70,4 +71,4 @@ def test_environments_are_folders_of_the_home_and_the_chosen_one(tmp_path: Path)
     assert "nonsense" in states_by_name["broken"].problem
     assert states_by_name["production"].is_chosen
     assert states_by_name["production"].problem == "no api_url is set"
-    assert environment_view.environment(states_by_name["broken"])["vendor"] is None
+    assert environment_shapes.environment(states_by_name["broken"])["vendor"] is None

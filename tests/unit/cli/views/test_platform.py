@@ -2,6 +2,7 @@
 
 from hermesops.cli.views import platform
 from hermesops.platform.state import HostState, ServiceState
+from hermesops.views import platform as platform_shapes
 
 NGINX = ServiceState("hermes-platform-nginx", "active", is_healthy=True, restarts=0)
 LOKI = ServiceState("hermes-platform-loki", "failed", is_healthy=False, restarts=3)
@@ -19,7 +20,7 @@ def test_what_is_down_is_named_as_runbooks_look_for_it() -> None:
 
 
 def test_a_world_with_its_monitoring_alone_says_so_and_shows_its_services() -> None:
-    shown = platform.show(None, host(NGINX, LOKI), connected=False)
+    shown = platform_shapes.show(None, host(NGINX, LOKI), connected=False)
     assert (shown["outputs"], shown["healthy"]) == (None, False)
     assert [(service["service"], service["healthy"]) for service in shown["services"]] == [
         ("hermes-platform-nginx", True),

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from hermesops.cli.views import release
 from hermesops.machines.release import Kept
 from hermesops.machines.release.index import About
+from hermesops.views.machines import releases
 from hermesops.wire.documents.revocations import Revocations
 from tests.unit.wire.documents.test_lock import LOCK
 
@@ -23,19 +24,19 @@ def test_a_release_in_a_list() -> None:
         "note": "why",
         "agents": 2,
     }
-    assert release.kept(Kept(LOCK, About(AT, "ada", "why"), ""), ("ada", "ben")) == shape
+    assert releases.kept(Kept(LOCK, About(AT, "ada", "why"), ""), ("ada", "ben")) == shape
     unknown = {"created_at": None, "who": "", "note": "", "state": "was revoked: no", "agents": 0}
-    assert release.kept(Kept(LOCK, About(), "was revoked: no"), ()) == shape | unknown
+    assert releases.kept(Kept(LOCK, About(), "was revoked: no"), ()) == shape | unknown
 
 
 def test_agents_that_run_none_of_the_listed_releases_are_counted_beside_them() -> None:
-    elsewhere = release.elsewhere({LOCK.id: ("ada",), "unknown": ("ben", "cleo"), "0.18.0-old": ("dora",)}, {LOCK.id})
+    elsewhere = releases.elsewhere({LOCK.id: ("ada",), "unknown": ("ben", "cleo"), "0.18.0-old": ("dora",)}, {LOCK.id})
     assert elsewhere == {"agents_of_unknown_release": 2, "agents_of_other_releases": {"0.18.0-old": 1}}
     assert release.elsewhere_lines(elsewhere) == [
         "2 agents with an unknown release: hermesops instance list --where release=unknown",
         "1 agent with 0.18.0-old, which is not in the store",
     ]
-    assert release.elsewhere_lines(release.elsewhere({LOCK.id: ("ada",)}, {LOCK.id})) == []
+    assert release.elsewhere_lines(releases.elsewhere({LOCK.id: ("ada",)}, {LOCK.id})) == []
 
 
 def test_a_release_names_the_first_agents_that_run_it() -> None:
@@ -45,7 +46,7 @@ def test_a_release_names_the_first_agents_that_run_it() -> None:
 
 
 def test_a_release_that_was_built() -> None:
-    assert release.built(LOCK, is_new=True) == {
+    assert releases.built(LOCK, is_new=True) == {
         "id": LOCK.id,
         "digest": LOCK.digest,
         "agent": "0.19.0",
@@ -56,7 +57,7 @@ def test_a_release_that_was_built() -> None:
 
 
 def test_a_release_that_is_shown() -> None:
-    assert release.lock(LOCK) == {
+    assert releases.lock(LOCK) == {
         "id": LOCK.id,
         "digest": LOCK.digest,
         "agent": {"version": "0.19.0", "origin": "index", "config_schema": 33},
@@ -74,5 +75,5 @@ def test_a_release_that_is_shown() -> None:
 
 def test_what_was_taken_back() -> None:
     revocations = Revocations().with_revoked(LOCK.id, "no").with_floor("0.19.0")
-    assert release.revocations(revocations) == {"number": 2, "floor": "0.19.0", "revoked": {LOCK.id: "no"}}
-    assert release.revocations(Revocations()) == {"number": 0, "floor": None, "revoked": {}}
+    assert releases.revocations(revocations) == {"number": 2, "floor": "0.19.0", "revoked": {LOCK.id: "no"}}
+    assert releases.revocations(Revocations()) == {"number": 0, "floor": None, "revoked": {}}

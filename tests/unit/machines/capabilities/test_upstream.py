@@ -14,6 +14,7 @@ from hermesops.cli.views import release as view
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.machines.capabilities import upstream, upstream_list
 from hermesops.machines.capabilities.upstream import LARGEST, MOST, VERSION_OF_TAG, compare
+from hermesops.views.machines import releases
 
 TAGS = [
     *("v2026.9.24", "v2026.9.14", "v2026.8.3", "v2026.7.20", "v2026.7.7", "nightly", "v2026.9.24-rc1"),
@@ -111,7 +112,7 @@ def test_what_is_no_list_of_tags_is_refused_and_repeated_nowhere(text: bytes) ->
 def test_a_tag_of_another_form_is_counted_and_shown_nowhere(name: str) -> None:
     comparison = compare("0.19.0", json.dumps([name, "v2026.9.24"]).encode())
     assert (comparison.tags, comparison.skipped) == (1, 1)
-    assert name not in json.dumps(view.upstream(comparison), ensure_ascii=False)
+    assert name not in json.dumps(releases.upstream(comparison), ensure_ascii=False)
 
 
 def test_an_unknown_version_of_ours_is_refused() -> None:

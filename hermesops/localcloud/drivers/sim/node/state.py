@@ -115,13 +115,13 @@ class SimState:
         """See ``node.state.adapter.keep``: a simulated agent has no databases."""
 
     def keep_config(self, home: AgentHome) -> None:
-        """See ``node.state.user_config.keep``."""
+        """Keep the configuration for releases of its schema, as ``node.state.user_config.keep`` does."""
         config = self._config(home)
         if config is not None and (schema := schema_in(config.data)) is not None:
             self._disk.put(self._ours(home, f"configs/{schema}.yaml"), config)
 
     def keep_migrated_config(self, home: AgentHome) -> None:
-        """See ``node.state.user_config.keep_migrated``."""
+        """Keep the configuration after its migration, as ``node.state.user_config.keep_migrated`` does."""
         config = self._config(home)
         if config is not None and (schema := schema_in(config.data)) is not None:
             self._disk.put(self._ours(home, f"configs/{schema}.migrated"), config)
@@ -138,7 +138,7 @@ class SimState:
         return RestoreResult(settings_migrated=settings.migrated, settings_lost=settings.lost)
 
     def preview_config(self, home: AgentHome, schema: int) -> RestoreResult:
-        """See ``node.state.user_config.preview``."""
+        """The losses if ``take_config_back`` ran now; nothing is written."""
         config, older = self._config(home), self._older_config(home, schema)
         if config is None or older is None:
             return RestoreResult()

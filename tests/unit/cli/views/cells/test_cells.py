@@ -11,6 +11,7 @@ from hermesops.model.ids import CellName, InstanceId, MachineName, OperationId, 
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind
+from hermesops.views.agents import cells as shapes
 from tests.support.fleets.in_memory import pooled
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -42,9 +43,9 @@ UP = Operation(
 
 
 def test_a_cell() -> None:
-    assert cells.cell(CELL, size=40) == SHAPE
+    assert shapes.cell(CELL, size=40) == SHAPE
     apart = Cell(CellName("cell2"), "nbg1", Plan.HEAVY, 1, AT, AT)
-    shown = cells.cell(apart, size=40)
+    shown = shapes.cell(apart, size=40)
     assert (shown["plans"], shown["room"], shown["last_up"]) == (["heavy"], 39, "2026-01-02T03:04:05+00:00")
 
 
@@ -54,7 +55,7 @@ UNASSIGNED = pooled(0)
 def test_a_cell_with_what_is_around_it() -> None:
     cell_view = CellView(CELL, (Ordered(INSTANCE, "basic", "hel1", None, wanted=False),), "two:7", (UP,), (UNASSIGNED,))
     same, change = (Change(kind, "urn", "t", "n") for kind in (ChangeKind.SAME, ChangeKind.CREATE))
-    shown = cells.show(cell_view, size=40, pending=(same, change, change))
+    shown = shapes.show(cell_view, size=40, pending=(same, change, change))
     assert {key: shown[key] for key in SHAPE} == SHAPE
     assert {key: value for key, value in shown.items() if key not in SHAPE and key != "operations"} == {
         "by_status": {"provisioning": 1},
@@ -71,9 +72,9 @@ def test_a_cell_with_what_is_around_it() -> None:
                 "wanted": False,
             }
         ],
-        "unassigned": [cells.unassigned(UNASSIGNED)],
+        "unassigned": [shapes.unassigned(UNASSIGNED)],
     }
-    assert cells.unassigned(UNASSIGNED) == {
+    assert shapes.unassigned(UNASSIGNED) == {
         "machine_name": UNASSIGNED.name,
         "machine_id": "s-0",
         "cell": "cell1",
@@ -94,9 +95,9 @@ def test_a_cell_with_what_is_around_it() -> None:
 
 def test_changes_that_nobody_looked_for_are_not_none() -> None:
     idle = CellView(CELL, (), "", ())
-    unseen = cells.show(idle, size=40, pending=None)
+    unseen = shapes.show(idle, size=40, pending=None)
     assert unseen["pending_changes"] is None
     assert "unknown (--preview counts them)" in "\n".join(cells.lines(unseen))
-    answer = cells.show(idle, size=40, pending=())
+    answer = shapes.show(idle, size=40, pending=())
     assert answer["pending_changes"] == {}
     assert "pending changes  none" in "\n".join(cells.lines(answer))

@@ -11,6 +11,7 @@ from hermesops.machines.converge.results import Converged, HostResult, TaskFailu
 from hermesops.model.access.audit import AuditEntry
 from hermesops.model.ids import CellName
 from hermesops.model.stack import StackHistoryEntry
+from hermesops.views.agents import drift as drift_shapes
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CELL = CellName("cell1")
@@ -26,7 +27,7 @@ def test_commands_that_follow_each_other_are_numbered() -> None:
 
 def test_a_difference_and_what_to_type() -> None:
     finding = write_finding(Kind.STOPPED, "it stands still", cell="cell1", machine="m", user="ada", plan="light")
-    assert drift_view.drift([finding]) == {
+    assert drift_shapes.drift([finding]) == {
         "findings": [
             {
                 "kind": "stopped",
@@ -58,7 +59,7 @@ def test_what_happened_in_order_and_who_did_it() -> None:
     )
     early = AuditEntry(1, AT.replace(year=2025), "ada@desk", "too_early", "x", "", {}, {})
     run = StackHistoryEntry("update", AT, AT, failed=True, changes={"create": 2, "same": 1})
-    rows = drift_view.changes(happenings([early, entry, reboot], {CELL: [run]}, since=AT))
+    rows = drift_shapes.changes(happenings([early, entry, reboot], {CELL: [run]}, since=AT))
     assert [(row["at"], row["who"], row["what"], row["subject"], row["detail"]) for row in rows] == [
         ("2026-01-02T03:04:05+00:00", "pulumi", "stack_update", "stack/cell1", "2 create, failed"),
         ("2026-01-02T04:04:05+00:00", "ada@desk", "status_changed", "instance/i", "status a -> b"),
@@ -68,6 +69,6 @@ def test_what_happened_in_order_and_who_did_it() -> None:
 
 def test_machines_that_roles_were_applied_to() -> None:
     failed = HostResult("ada", "failed", 3, 0, ("a",), TaskFailure("b : c", "no room"))
-    assert drift_view.converged(Converged("instance", {"ada": failed}, 1.0)) == [
+    assert drift_shapes.converged(Converged("instance", {"ada": failed}, 1.0)) == [
         {"instance": "ada", "status": "failed", "changed": 1, "failure": "b : c: no room"}
     ]

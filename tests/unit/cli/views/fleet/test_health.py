@@ -12,7 +12,7 @@ from hermesops.model.fleet.overview import CellTally, RecordedInstance
 from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedStatus
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.plan import Plan
-from hermesops.views import fleet as fleet_shapes
+from hermesops.views.agents import fleet as fleet_shapes
 from tests.support.suite.cases import each_case
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hermesops.cli.views.fleet import notices
 from hermesops.model.recovery.backup import Loss
 from hermesops.model.rollout.records import Freeze
-from hermesops.views import fleet as fleet_shapes
+from hermesops.views.agents import fleet as fleet_shapes
 
 
 def test_a_freeze_that_holds_is_not_forgotten() -> None:

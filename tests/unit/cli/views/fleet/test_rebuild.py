@@ -2,12 +2,13 @@
 
 from hermesops.agents.drift.lost_registry.rebuild import plan_rebuild
 from hermesops.cli.views.fleet import rebuild
+from hermesops.views.agents import lost_registry
 from tests.support.fleets.in_memory import recovered
 
 
 def test_a_rebuilt_registry_shows_no_secret() -> None:
     planned = plan_rebuild([recovered(0).called("")])
-    shape = rebuild.rebuild(planned, written=1)
+    shape = lost_registry.rebuild(planned, written=1)
     assert shape["instances"] == [
         {
             "instance_id": recovered(0).id,

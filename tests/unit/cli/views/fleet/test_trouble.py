@@ -16,7 +16,7 @@ from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.operation import BackgroundWork
 from hermesops.model.plan import Plan
 from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
-from hermesops.views import fleet as fleet_shapes
+from hermesops.views.agents import fleet as fleet_shapes
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LOST = OpenAlert(

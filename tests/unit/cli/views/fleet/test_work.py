@@ -10,7 +10,7 @@ from hermesops.cli.views.fleet import work as work_view
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import BackgroundWork, Operation, OperationKind, OperationStatus
 from hermesops.model.recovery.backup import Loss
-from hermesops.views import fleet as fleet_shapes
+from hermesops.views.agents import fleet as fleet_shapes
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LOSS = Loss(agents=3, oldest_s=90_000, late=2, never=0, objective_s=86_400)

@@ -26,6 +26,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.rollout.records import GateResult, Progress, RolloutId, RolloutState, TargetState
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.rollout.spec import Action, Spec
+from hermesops.views.agents import rollout_previews as preview_shapes
 from hermesops.views.agents import rollouts as rollout_shapes
 from tests.support.rollouts.rows import AT, NEW, OLD, ROLLOUT, target_of
 
@@ -232,7 +233,7 @@ def test_a_way_back() -> None:
 def test_a_preview_says_what_it_knows() -> None:
     targets = [target_of(InstanceId(f"{number:08}-0000-0000-0000-000000000000")).facts for number in range(40)]
     ahead = preview(NEW, targets, Spec())
-    shown = preview_view.preview(ahead)
+    shown = preview_shapes.preview(ahead)
     assert {name: shown[name] for name in ("release", "targets", "at_once", "worst_hurt", "seen_machines")} == {
         "release": NEW,
         "targets": 40,
@@ -249,7 +250,7 @@ def test_a_preview_says_what_it_knows() -> None:
 def test_a_replay() -> None:
     verdict = Verdict(datetime(2026, 1, 1, tzinfo=UTC), 1, 2, 1, GateResult.FAIL, "1 of 2")
     replayed = Replayed((verdict,), halted=True, touched=2, failed=1, recorded_touched=9, recorded_failed=3)
-    assert preview_view.replayed(replayed)["verdicts"] == [
+    assert preview_shapes.replayed(replayed)["verdicts"] == [
         {
             "at": "2026-01-01T00:00:00+00:00",
             "stage": 1,

@@ -10,7 +10,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.observability.telemetry.metrics import trends
 from hermesops.observability.telemetry.metrics.figures import Figure
 from hermesops.observability.telemetry.metrics.trends import trends_of
-from hermesops.views.trends import trends as trends_shape
+from hermesops.views.observability.trends import trends as trends_shape
 from tests.support.fakes.monitoring import Answer, Asked, fake_monitoring, matrix
 
 NOW = datetime(2026, 1, 2, 4, tzinfo=UTC)

@@ -8,6 +8,7 @@ from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.model.fleet.alert import Silence
+    from hermesops.observability.alerts.check import Checked
     from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
 
 
@@ -65,4 +66,15 @@ def _acknowledged(acknowledgement: "Silence") -> dict[str, object]:
         "by": acknowledgement.who,
         "reason": acknowledgement.comment.removeprefix(ACKNOWLEDGED),
         "until": timestamp(acknowledgement.ends_at),
+    }
+
+
+def check(checked: "Checked") -> dict[str, object]:
+    """Checked files of monitoring: their problems, and the programs that were not there to check them."""
+    return {
+        "files": [str(path) for path in checked.files],
+        "problems": [
+            {"file": problem.file, "line": problem.line, "problem": problem.message} for problem in checked.problems
+        ],
+        "missing": list(checked.missing),
     }

@@ -6,7 +6,7 @@ from hermesops.agents.instances.remote.several import Outcome
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.machines.verify.verification import Verification
 from hermesops.model.check import Check, Verdict
-from hermesops.views import checks as check_shapes
+from hermesops.views.automation import checks as check_shapes
 from tests.support.fakes.instances import ADA
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hermesops.automation.jobs.runner import Job, Report
 from hermesops.automation.jobs.service import JobState
 from hermesops.model.operation import JobRun
-from hermesops.views import jobs
+from hermesops.views.automation import jobs
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -20,7 +20,7 @@ def status(half: "UsersHalf") -> dict[str, object]:
 
 
 def orphan(turn: "OrphanedTurn") -> dict[str, object]:
-    """A turn that nobody carries."""
+    """A turn that no process of the API carries, by ids alone."""
     return {
         "turn": turn.id,
         "instance": turn.instance_id,

@@ -1,0 +1,1 @@
+"""``hermesops platform``, a module for each part of the noun."""

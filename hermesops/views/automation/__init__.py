@@ -1,0 +1,1 @@
+"""Shapes of automation: checks, environments, jobs and the monitor."""

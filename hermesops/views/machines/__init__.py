@@ -1,0 +1,1 @@
+"""Shapes of machines' software: releases and images."""

@@ -1,0 +1,1 @@
+"""Shapes of observability: alerts, figures, runbooks and drills."""

@@ -1,0 +1,1 @@
+"""Shapes of users: their requests, their billing, and the API that serves them."""
