@@ -14,9 +14,17 @@ LARGEST_BODY = 1 << 20
 LARGEST_UPLOAD = 11 << 20
 """Bytes of the body of an upload: a file of ten megabytes, and what is around it."""
 
-
 _BODY_S = 60.0
 """Seconds for a body."""
+
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "cache-control": "no-store",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""Of each answer, unless the route has others."""
 
 
 class _RefusedBodyError(Exception):
@@ -53,11 +61,8 @@ class Front:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers["x-request-id"] = request_id
-                headers["x-content-type-options"] = "nosniff"
-                headers.setdefault("cache-control", "no-store")
-                headers.setdefault("referrer-policy", "no-referrer")
-                headers.setdefault("content-security-policy", "default-src 'none'; frame-ancestors 'none'")
-                headers.setdefault("cross-origin-resource-policy", "same-origin")
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         if not is_ours:

@@ -1,18 +1,15 @@
 """The API as a process: its connections to agents, what runs beside it, and its listener."""
 
 import asyncio
-import logging
 import resource
 import socket
 import time
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import structlog
-import uvicorn
-from starlette.types import ASGIApp
 
 from hermesops.agents.relay.client import RelayClient
 from hermesops.agents.relay.credential import CallerCredential, Signed
@@ -22,9 +19,9 @@ from hermesops.api.figures import write_figures
 from hermesops.api.limits import Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
-from hermesops.api.routes.chat_socket import LARGEST_FRAME
 from hermesops.api.routes.connections import CALLBACK as CONNECTED
 from hermesops.api.routes.sign_in import CALLBACK
+from hermesops.api.server import Server
 from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
@@ -41,7 +38,7 @@ from hermesops.users.connections.service import Connections
 from hermesops.users.user_requests.service import Requests
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
@@ -52,13 +49,8 @@ LOCAL_CLIENT = "hermes-web"
 
 _LOOPBACK = "127.0.0.1"
 _TOKENS_EVERY_S = 2.0
-_AT_ONCE = 8_000
-"""Connections: 5,000 idle streams of answers, and requests beside them. ``make bench T=api`` shows their memory."""
-
 _MOST_FILES = 65_536
 _CONNECTIONS_EVERY_S = 10.0
-_KEEP_ALIVE_S = 30
-_STOP_S = 3
 _LOOK_S = 0.3
 _METERED_EVERY_S = 10.0
 _AGAIN_S = 10.0
@@ -350,47 +342,3 @@ class _UsersWork:
             await pause(_AGAIN_S)
         finally:
             del self._running[operation.id]
-
-
-def _is_mistake(record: logging.LogRecord) -> bool:
-    """Whether uvicorn names a mistake: it takes a socket that was answered with a refusal for one (0.54)."""
-    return "without completing handshake" not in str(record.msg)
-
-
-class Server(uvicorn.Server):
-    """uvicorn on a socket that is ours before it starts; signals are the process's."""
-
-    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http="h11",
-                ws="websockets-sansio",
-                ws_max_size=LARGEST_FRAME,
-                ws_per_message_deflate=False,  # memory for each socket
-                lifespan="off",
-                access_log=False,  # lines of requests hold cursors and codes
-                log_config=None,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=_KEEP_ALIVE_S,
-                limit_concurrency=_AT_ONCE,
-                timeout_graceful_shutdown=_STOP_S,  # streams of events end with a turn, which may be long
-            )
-        )
-        self._listener = listener
-        logging.getLogger("uvicorn.error").addFilter(_is_mistake)
-
-    @contextmanager
-    def capture_signals(self) -> "Iterator[None]":
-        """Leave signals to the process, which stops several servers in order."""
-        yield
-
-    async def serve_until_cancelled(self) -> None:
-        """Serve until cancelled, then give requests under way some seconds."""
-        serving = asyncio.ensure_future(self.serve(sockets=[self._listener]))
-        try:
-            await asyncio.shield(serving)
-        finally:
-            self.should_exit = True
-            await asyncio.gather(serving, return_exceptions=True)

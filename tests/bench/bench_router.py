@@ -12,7 +12,8 @@ import httpx
 
 from hermesops.model.billing.route import issue_token
 from tests.bench.figures import Board, seconds_of
-from tests.support.real.router import litellm_environment, litellm_router
+from tests.support.real.python_environments import LITELLM
+from tests.support.real.router import litellm_router
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.registries import placed
 
@@ -23,7 +24,7 @@ _MOST_MS = 20
 
 def measure(board: Board, folder: Path) -> None:
     """Add the figures."""
-    interpreter = litellm_environment.python()
+    interpreter = LITELLM.python()
     assert interpreter, "LiteLLM needs uv to be installed"
     with (
         postgresql.running() as server,

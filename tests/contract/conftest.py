@@ -11,7 +11,8 @@ import pytest
 from hermesops.infra.engine.embedded.state import secrets as state_secrets
 from hermesops.store.registry import Registry
 from tests.support.fakes.machines.driver import PretendDriver, pretended
-from tests.support.real.router import litellm_environment, litellm_router
+from tests.support.real.python_environments import LITELLM
+from tests.support.real.router import litellm_router
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.registries import TurnedClock, registry_at
 from tests.support.suite.prerequisites import require
@@ -93,7 +94,7 @@ def with_litellm(
     postgresql_server: postgresql.PostgreSql,
     providers: litellm_router.Providers,
 ) -> Iterator[tuple[litellm_router.RealRouter, Registry]]:
-    interpreter = litellm_environment.python()
+    interpreter = LITELLM.python()
     require(interpreter, "uv, to install LiteLLM")
     assert interpreter
     folder = tmp_path_factory.mktemp("litellm") / "router"

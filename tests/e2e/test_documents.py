@@ -105,6 +105,16 @@ async def test_environments_and_secrets_print_what_the_readme_shows(tmp_path: Pa
     await _print_what_is_shown(command, blocks_of(RUNBOOKS / "environments.md")[0])
 
 
+@pytest.mark.turns(15)
+async def test_a_world_with_vendors_prints_what_documents_show(tmp_path: Path) -> None:
+    blocks = [block for block in (*README, *EVERYDAY) if "--vendors" in block]
+    assert blocks
+    for number, block in enumerate(blocks):
+        async with local_world(tmp_path / str(number), driver="sim", image=False) as world:
+            await world.ok("local", "down")  # a world that is up gets no vendors
+            await _print_what_is_shown(world, block)
+
+
 async def _print_what_is_shown(world: Command, block: str) -> None:
     for words, shown in commands_of(block):
         ran = await world.ok(*words[1:])

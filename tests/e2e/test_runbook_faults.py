@@ -15,6 +15,7 @@ WATCHED = {
     *("vendor-and-reports-away", "monitor-killed", "monitoring-away", "platform-service-ended", "revocations-unheard"),
     *("platform-certificate-old", "database-log-stuck", "database-backup-old", "platform-disk-full", "router-cut-off"),
     *("router-folder-gone", "provider-key-ended", "provision-killed", "price-unknown"),
+    *("platform-door-ended", "users-processes-ended"),
     *("api-waits", "turns-left", "webhook-secret-wrong", "connections-ended"),
 }
 """Faults that are seen by the platform's real monitoring: it takes a while to start, and alerts to come and go."""

@@ -13,9 +13,9 @@ It gets objects with ``ref``, ``event``, ``turn``, ``id`` and ``data`` as server
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from http import HTTPStatus
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import structlog
 from fastapi import APIRouter, WebSocket
@@ -40,6 +40,8 @@ LARGEST_FRAME = 1 << 20
 
 UNAUTHORIZED = 4401
 TOO_SLOW = 4408
+FAILED = 1011
+_ENDED = 1000
 _NO_TEXT = 1003
 _SLOW_S = 30.0
 """Seconds for a client to take a frame."""
@@ -97,6 +99,18 @@ async def chat_socket(socket: WebSocket, user: CurrentUser, parts: Parts) -> Non
         await ChatSocket(socket, parts, user).run()
 
 
+class _EndedError(Exception):
+    """Nothing more can be sent.
+
+    Args:
+        code: To close the socket with.
+    """
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
 class ChatSocket:
     """A user's open socket.
 
@@ -110,16 +124,31 @@ class ChatSocket:
         self._user = user
         self._following: dict[str, asyncio.Task[None]] = {}
         self._sending = asyncio.Lock()
+        self._unsent: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
-        """Serve until the client or its token ends."""
-        ends = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._look_again())]
+        """Serve until the client or its token ends, or a mistake of ours ends it."""
+        ends = [
+            asyncio.ensure_future(self._code_of(self._read())),
+            asyncio.ensure_future(self._code_of(self._look_again())),
+            self._unsent,
+        ]
         try:
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             await cancel(*ends, *self._following.values())
         if self._socket.client_state is WebSocketState.CONNECTED:
             await self._close(done.pop().result())
+
+    async def _code_of(self, work: Coroutine[Any, Any, int], **names: str) -> int:
+        """The code to close with, by how the work ends. An error that nobody foresaw is logged by these names."""
+        try:
+            return await work
+        except _EndedError as ended:
+            return ended.code
+        except Exception:
+            log.exception("socket_failed", request_id=self._socket.state.request_id, **names)
+            return FAILED
 
     async def _close(self, code: int) -> None:
         try:
@@ -129,18 +158,13 @@ class ChatSocket:
             return
 
     async def _read(self) -> int:
-        """Answer frames until the client ends or is too slow; the code to close with."""
-        try:
-            while (message := await self._socket.receive())["type"] == "websocket.receive":
-                text = message.get("text")
-                if text is None:
-                    return _NO_TEXT
-                await self._answer(text)
-        except TimeoutError:
-            return TOO_SLOW
-        except (WebSocketDisconnect, RuntimeError):
-            pass
-        return 1000
+        """Answer frames until the client ends; the code to close with."""
+        while (message := await self._socket.receive())["type"] == "websocket.receive":
+            text = message.get("text")
+            if text is None:
+                return _NO_TEXT
+            await self._answer(text)
+        return _ENDED
 
     async def _look_again(self) -> int:
         while await is_signed_in(self._socket, self._parts):
@@ -181,28 +205,40 @@ class ChatSocket:
             await cancel(previous)
         if len(self._following) >= _MOST_FOLLOWED:
             raise TooManyError(f"more than {_MOST_FOLLOWED} turns are followed", 5)
-        self._following[turn.id] = asyncio.ensure_future(self._send_events(turn, after, ref))
+        self._following[turn.id] = asyncio.ensure_future(self._follow_until_end(turn, after, ref))
 
-    async def _send_events(self, turn: Turn, after: int, ref: str) -> None:
+    async def _follow_until_end(self, turn: Turn, after: int, ref: str) -> None:
+        """Send a turn's events; one that cannot be sent ends the socket, since its client would wait for ever."""
+        try:
+            code = await self._code_of(self._send_events(turn, after, ref), turn=turn.id)
+            if code and not self._unsent.done():
+                self._unsent.set_result(code)
+        finally:
+            if self._following.get(turn.id) is asyncio.current_task():
+                del self._following[turn.id]
+
+    async def _send_events(self, turn: Turn, after: int, ref: str) -> int:
+        """Send a turn's events until its end or a refusal; 0."""
         try:
             await self._send(ref, "turn", turn.id, about(turn))
             async for event in self._parts.chat.events(turn, after):
                 await self._send(ref, event.kind, turn.id, event.data, f"{turn.id}:{event.id}")
         except HermesError as error:
             await self._refuse(ref, *refusal_of(error))
-        except (TimeoutError, WebSocketDisconnect, RuntimeError):  # the reader of frames ends the socket
-            pass
-        finally:
-            if self._following.get(turn.id) is asyncio.current_task():
-                del self._following[turn.id]
+        return 0
 
     async def _refuse(self, ref: str, status: HTTPStatus, code: str, detail: str) -> None:
         await self._send(ref, "problem", "", body_of(status, code, detail, self._socket.state.request_id))
 
     async def _send(self, ref: str, event: str, turn: str, data: Mapping[str, object], id_: str = "") -> None:
         text = json.dumps({"ref": ref, "event": event, "turn": turn, "id": id_, "data": dict(data)})
-        async with asyncio.timeout(_SLOW_S), self._sending:
-            await self._socket.send_text(text)
+        try:
+            async with asyncio.timeout(_SLOW_S), self._sending:
+                await self._socket.send_text(text)
+        except TimeoutError:
+            raise _EndedError(TOO_SLOW) from None
+        except (WebSocketDisconnect, RuntimeError):  # the client is gone
+            raise _EndedError(_ENDED) from None
 
 
 def _kind_of(frame: Frame) -> Kind:

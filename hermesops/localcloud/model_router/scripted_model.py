@@ -1,7 +1,7 @@
 """The scripted model: its answers, in the shape of OpenAI's chat completions, whole or as a stream. Pure.
 
-``RUN: command`` asks for the agent's terminal, ``PYTHON: code`` for its code execution, ``SLEEP seconds`` stalls; a
-tool's result is repeated, anything else is echoed.
+``RUN: command`` asks for the agent's terminal, ``PYTHON: code`` for its code execution, ``CALL: tool {json}`` for any
+tool, as one of a connected service; ``SLEEP seconds`` stalls. A tool's result is repeated, anything else is echoed.
 
 Source: OpenAI API reference, chat completions, as hermes-agent 0.19.0 reads it.
 """
@@ -10,10 +10,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 _RUN = re.compile(r"^RUN: (.+)$", re.MULTILINE)
 _PYTHON = re.compile(r"^PYTHON: (.+)", re.MULTILINE | re.DOTALL)
+_CALL = re.compile(r"^CALL: (\S+)(?: (\{.*\}))?$", re.MULTILINE)
 _SLEEP = re.compile(r"^SLEEP (\d+(?:\.\d+)?)", re.MULTILINE)
 _LONGEST_SLEEP_S = 600.0
 
@@ -32,7 +32,7 @@ class Say:
 class Call:
     """One tool call; ``arguments`` is a JSON object, as text."""
 
-    tool: Literal["terminal", "execute_code"]
+    tool: str
     arguments: str
 
 
@@ -59,6 +59,8 @@ def answer_to(messages: Sequence[Mapping[str, object]], tools: frozenset[str]) -
         return Answer(Call("terminal", json.dumps({"command": run[1].strip()})))
     if (python := _PYTHON.search(text)) and "execute_code" in tools:
         return Answer(Call("execute_code", json.dumps({"code": python[1]})))
+    if (call := _CALL.search(text)) and call[1] in tools:
+        return Answer(Call(call[1], call[2] or "{}"))
     if sleep := _SLEEP.search(text):
         return Answer(Say("SLEPT"), min(float(sleep[1]), _LONGEST_SLEEP_S))
     return Answer(Say(f"YOU SAID: {text}"))

@@ -293,6 +293,18 @@ FAULTS = (
         "the ingest of the platform ends",
     ),
     Fault(
+        "platform-door-ended",
+        "platform-service-down",
+        ("PlatformServiceDown",),
+        "the public door of the platform ends",
+    ),
+    Fault(
+        "users-processes-ended",
+        "platform-service-down",
+        ("PlatformServiceDown",),
+        "no process of the users' API and of connections runs",
+    ),
+    Fault(
         "revocations-unheard",
         "revocations-stale",
         ("RevocationsStale",),

@@ -32,13 +32,20 @@ UNITS = tuple(
 )
 """Units of both roles, each socket before its service: a service whose socket still listens would be started again."""
 
-USERS_DOWN = (
+_UNITS_ARE = (
     f"for unit in {' '.join(UNITS)}; do "
-    "[ ! -e /etc/systemd/system/$unit ] || systemctl disable --quiet --now $unit || exit 1; done"
+    "[ ! -e /etc/systemd/system/$unit ] || systemctl {action} --quiet --now $unit || exit 1; done"
 )
+_WATCHED_ARE = (
+    "for file in /etc/hermes-platform/scraped-api.json /etc/hermes-platform/scraped-connections.json; do "
+    "[ ! -e $file{now} ] || mv $file{now} $file{then} || exit 1; done"
+)
+"""What Prometheus asks: processes that are stopped on purpose are no fault."""
+
+USERS_DOWN = f"{_WATCHED_ARE.format(now='', then='.off')}; {_UNITS_ARE.replace('{action}', 'disable')}"
 """Command by which a host serves no users until roles are applied again, or ``USERS_UP`` is run; any host passes."""
 
-USERS_UP = USERS_DOWN.replace("disable", "enable")
+USERS_UP = f"{_UNITS_ARE.replace('{action}', 'enable')}; {_WATCHED_ARE.format(now='.off', then='')}"
 
 _API_HOME, _CONNECTIONS_HOME = "/var/lib/hermesops-api", "/var/lib/hermesops-connections"
 _SHOWN_S = 10.0

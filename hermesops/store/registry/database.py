@@ -217,7 +217,8 @@ def _parsed(url: str) -> sa.URL:
 
 
 def _sqlite_engine(url: sa.URL) -> sa.Engine:
-    engine = sa.create_engine(url, connect_args={"timeout": _BUSY_MS / 1000})
+    # Values of rows are in no traceback: users' names and words are among them.
+    engine = sa.create_engine(url, hide_parameters=True, connect_args={"timeout": _BUSY_MS / 1000})
 
     @sa.event.listens_for(engine, "connect")
     def prepare(connection: "sa.engine.interfaces.DBAPIConnection", record: "sa.pool.ConnectionPoolEntry") -> None:
@@ -258,7 +259,7 @@ def _identity(url: sa.URL) -> tuple[int, int] | None:
 
 
 def _postgresql_engine(url: sa.URL) -> sa.Engine:
-    return sa.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+    return sa.create_engine(url, hide_parameters=True, pool_pre_ping=True, connect_args={"connect_timeout": 10})
 
 
 def _make_private(file: Path) -> None:

@@ -38,6 +38,9 @@ _LOOK_S = 2.0
 """Seconds after which a reader of a turn that another process carries looks at its row; twice as many each time."""
 
 _LONGEST_LOOK_S = 15.0
+_TITLES_S = 4.0
+"""Seconds for an agent to name its conversations; the rows have them without titles. A page waits for this list."""
+
 
 
 class NoAgentError(RefusedError):
@@ -201,7 +204,7 @@ class Chat:
     # Conversations
 
     async def conversations(self, user_id: UserId) -> tuple[Conversation, ...]:
-        """A user's conversations, the last used one first; without titles while the agent does not answer.
+        """A user's conversations, the last used one first; without titles while the agent does not answer soon.
 
         Raises:
             NoAgentError: See there.
@@ -209,8 +212,9 @@ class Chat:
         account = await self.account(user_id)
         rows = await asyncio.to_thread(self._turns.conversations, user_id)
         listed: Mapping[str, Listed] = {}
-        with suppress(UnavailableError, RefusedError):
-            listed = await self._runs.conversations(account.instance_id)
+        with suppress(UnavailableError, RefusedError, TimeoutError):
+            async with asyncio.timeout(_TITLES_S):
+                listed = await self._runs.conversations(account.instance_id)
         return together(rows, listed)
 
     async def messages(self, user_id: UserId, conversation: str) -> tuple[Sequence[Message], str | None]:

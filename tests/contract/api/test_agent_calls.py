@@ -18,16 +18,15 @@ from starlette.routing import Route
 
 from hermesops.base.network.http import own_client
 from hermesops.base.waiting import pause
-from hermesops.model.connections.connection import ConnectionState
-from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.connections import UserConnections
 from hermesops.store.user_rows.mcp_access import McpAccesses
 from hermesops.users.connections import agent_calls, mcp_proxy
-from hermesops.users.connections.decide import LINK
 from tests.support.real.relay import HOST
 from tests.support.suite.cases import each_case
 from tests.support.users.api import UsersApi, served
+from tests.support.users.mailbox import linked
 
 FAILED = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "the service is not available; try again"}}
 INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {"sampling": {}}, "clientInfo": {"name": "x"}}
@@ -76,21 +75,6 @@ class Agent:
         data = next(line for line in answer.text.splitlines() if line.startswith("data: "))
         text: str = json.loads(data.removeprefix("data: "))["result"]["content"][0]["text"]
         return text
-
-
-async def linked(api: UsersApi, instance: Instance, service: str) -> str:
-    """An account that a user has connected; its id."""
-    rows = UserConnections(api.all_rows)
-    link = await api.vendor.link(instance.id, f"ac_{service}", "https://pages.test/callback")
-    api.composio.agree(link.url)
-    row = rows.begin(instance.user_id, instance.id, service, state=uuid4().hex, session="", life=LINK)
-    assert row
-    assert rows.got_link(row.id, link.account, link.expires_at)
-    assert rows.move(row, ConnectionState.CONFIRMED)
-    confirmed = rows.get(row.id)
-    assert confirmed
-    await api.upkeep.settle(confirmed)
-    return link.account
 
 
 @pytest.fixture

@@ -2,20 +2,23 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from starlette.types import Message
+from structlog.testing import capture_logs
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from hermesops.api.application import application
 from hermesops.api.routes import chat_socket
 from hermesops.base.waiting import Pending, until
+from hermesops.model.chat.turn import Turn
 from hermesops.users.chat import carrier, service
+from hermesops.users.chat.events import ChatEvent
 from tests.support.users.api import UsersApi
 from tests.support.users.socket import PATH, opened, receive, send
 
@@ -199,21 +202,95 @@ async def _many(api: UsersApi, count: int) -> AsyncIterator[None]:
         yield
 
 
-async def test_a_client_that_takes_no_frame_is_given_up(api: UsersApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_socket, "_SLOW_S", 0.05)
+def _scope(api: UsersApi) -> dict[str, Any]:
+    """A socket of ada's, as an application without a server gets it."""
     host = api.process.url.partition("://")[2]
     headers = [(b"host", host.encode()), (b"authorization", f"Bearer {api.token()}".encode())]
-    scope = {"type": "websocket", "path": PATH, "headers": headers, "query_string": b"", "subprotocols": []}
-    frame = {"type": "stop", "turn": str(uuid4())}
-    coming = iter([{"type": "websocket.connect"}, {"type": "websocket.receive", "text": json.dumps(frame)}])
+    return {"type": "websocket", "path": PATH, "headers": headers, "query_string": b"", "subprotocols": []}
+
+
+def _received(**frame: object) -> Message:
+    return {"type": "websocket.receive", "text": json.dumps(frame)}
+
+
+def _coming(messages: list[Message]) -> Callable[[], Awaitable[Message]]:
+    """Messages of a client that then says nothing more."""
+    coming = iter(messages)
 
     async def receive_next() -> Message:
-        return next(coming)
+        for message in coming:
+            return message
+        return await asyncio.Event().wait()  # type: ignore[return-value]  # it never ends
+
+    return receive_next
+
+
+async def test_a_client_that_takes_no_frame_is_given_up(api: UsersApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_socket, "_SLOW_S", 0.05)
+    frames = [{"type": "websocket.connect"}, _received(type="stop", turn=str(uuid4()))]
 
     async def take(message: Message) -> None:
         if message["type"] != "websocket.accept":
             await asyncio.Event().wait()
 
     async with asyncio.timeout(10):
-        await application(api.process.parts)(scope, receive_next, take)
+        await application(api.process.parts)(_scope(api), _coming(frames), take)
     assert not api.process.parts.limits._streams
+
+
+async def test_a_client_that_takes_no_event_is_given_up(api: UsersApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_socket, "_SLOW_S", 0.05)
+    async with api.client() as ada:
+        turn = (await ada.whole("hello"))[0].data["id"]
+    frames = [{"type": "websocket.connect"}, _received(type="follow", turn=turn)]
+    closed: list[int] = []
+
+    async def take(message: Message) -> None:
+        if message["type"] == "websocket.close":
+            closed.append(message["code"])
+        elif message["type"] != "websocket.accept":
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(10):
+        await application(api.process.parts)(_scope(api), _coming(frames), take)
+    assert closed == [chat_socket.TOO_SLOW]
+
+
+async def test_an_unforeseen_error_is_logged_by_its_turn_and_closes_the_socket(
+    api: UsersApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(turn: Turn, after: int) -> AsyncIterator[ChatEvent]:
+        del turn, after
+        yield ChatEvent(1, "delta", {"text": "hel"})
+        raise ZeroDivisionError
+
+    async with opened(api) as socket, api.client() as ada:
+        turn = (await ada.whole("hello"))[0].data["id"]
+        monkeypatch.setattr(api.process.chat, "events", broken)
+        with capture_logs() as entries:
+            await send(socket, type="follow", ref="r", turn=turn)
+            assert [(await receive(socket))["event"] for _ in range(2)] == ["turn", "delta"]
+            assert await _closed(socket) == chat_socket.FAILED
+    assert not api.process.parts.limits._streams
+    [entry] = [entry for entry in entries if entry["event"] == "socket_failed"]
+    assert (entry["turn"], entry["log_level"], entry["exc_info"]) == (turn, "error", True)
+
+
+async def test_an_unforeseen_error_of_a_frame_closes_the_socket(api: UsersApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: object) -> Turn:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(api.process.chat, "stop", broken)
+    with capture_logs() as entries:
+        async with opened(api) as socket:
+            await send(socket, type="stop", turn=str(uuid4()))
+            assert await _closed(socket) == chat_socket.FAILED
+    assert "socket_failed" in {entry["event"] for entry in entries}
+
+
+async def _closed(socket: ClientConnection) -> int:
+    """The code that the socket is closed with, next."""
+    with pytest.raises(ConnectionClosed) as closed:
+        await receive(socket)
+    assert closed.value.rcvd is not None
+    return closed.value.rcvd.code

@@ -10,6 +10,7 @@ from hermesops.model.plan import Plan
 from hermesops.store.registry.repositories.credentials.model_usage import Budget, RouterLedger
 from hermesops.users.agent_settings.service import ChangedMeanwhileError, patch_of, tag_of
 from hermesops.users.chat import carrier
+from hermesops.users.chat import service as chat_service
 from hermesops.users.user_requests import service
 from tests.support.users.api import Client, UsersApi
 
@@ -50,6 +51,16 @@ async def test_conversations_are_listed_read_on_and_deleted(api: UsersApi, ada: 
     assert "web_one" not in api.agent.sessions
     assert (await ada.ask("DELETE", "/chat/conversations/one")).status_code == 404
     assert [each["name"] for each in (await ada.ask("GET", "/chat/conversations")).json()] == ["two"]
+
+
+async def test_conversations_are_listed_without_titles_while_the_agent_takes_long_to_name_them(
+    api: UsersApi, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ada.whole("first", conversation="one")
+    monkeypatch.setattr(chat_service, "_TITLES_S", 0.1)
+    api.agent.lists = False
+    listed = (await ada.ask("GET", "/chat/conversations", timeout=15)).json()
+    assert [(each["name"], each["title"]) for each in listed] == [("one", None)]
 
 
 async def test_files_go_with_their_message_to_the_agent(api: UsersApi, ada: Client) -> None:

@@ -1,10 +1,11 @@
 """The chat page in a real Chromium, over the API and a scripted agent: what users do, and what must not happen."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import FilePayload, expect
+from playwright.async_api import FilePayload, Route, expect
 
 from hermesops.model.fleet.instance import InstanceStatus
 from tests.support.pages.browser import DESK, PHONE, Scheme, chromium
@@ -477,6 +478,26 @@ async def test_a_page_that_is_opened_too_early_comes_by_itself(chat: ChatPage) -
 
 
 @pytest.mark.turns(2)
+@each_case("place", ["#/usage", "#/chat/elsewhere", ""], ids=["section", "conversation", "no place"])
+async def test_the_page_waits_for_no_agent_that_lists_its_conversations_late(chat: ChatPage, place: str) -> None:
+    listing, given_up = asyncio.Event(), []
+
+    async def late(route: Route) -> None:
+        await listing.wait()
+        await route.abort()
+
+    page = chat.page
+    await page.goto("about:blank")
+    await page.route("**/api/hermes/chat/conversations", late)
+    page.on("requestfailed", lambda request: given_up.append(request.url))
+    await page.goto(f"{chat.url}/hermes-max/chat{place}")
+    shown = page.get_by_role("heading", name="Usage").first if place == "#/usage" else chat.message
+    await expect(shown).to_be_visible()
+    assert not given_up, "it was shown when the list was given up"
+    listing.set()
+    await page.unroute_all(behavior="wait")
+
+
 async def test_a_user_who_is_signed_out_is_led_back(scripted: ScriptedChat, chat: ChatPage) -> None:
     place = chat.page.url
     await chat.page.get_by_role("button", name="Sign out").click()

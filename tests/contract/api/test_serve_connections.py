@@ -16,7 +16,6 @@ from hermesops.access.secrets.catalog import CONNECTIONS_KEY, MESSAGES_KEY
 from hermesops.api.serve import serve as serve_api
 from hermesops.api.serve_connections import serve as serve_connections
 from hermesops.app import Container
-from hermesops.base.files.private_file import replace_secret
 from hermesops.base.waiting import Pending, cancel, until
 from hermesops.errors import RefusedError, UsageError
 from hermesops.settings.environment import Environment
@@ -27,7 +26,7 @@ from tests.support.real.stores.registries import TurnedClock
 from tests.support.suite.prerequisites import require
 from tests.support.users.api import UsersApi, users_api
 from tests.support.users.browser import Browser
-from tests.support.users.processes import NAME, environment, messages_key, of_api
+from tests.support.users.processes import NAME, of_api, of_connections
 
 pytestmark = pytest.mark.turns(10)
 
@@ -71,18 +70,6 @@ async def api(tmp_path: Path, registry_url: str, clock: TurnedClock) -> AsyncIte
         yield api
 
 
-def of_connections(home: Path, api: UsersApi, origin: str, ring: str = "") -> Environment:
-    """The environment of the process of connections, with its keys."""
-    messages_key(home, ring)
-    replace_secret(home / NAME / "keys" / CONNECTIONS_KEY.name, api.composio.key)
-    offered = {
-        "HERMESOPS_CONNECTIONS_BASE_URL": api.composio.url,
-        "HERMESOPS_CONNECTIONS_SERVICES": "gmail=ac_gmail",
-        "HERMESOPS_CONNECTIONS_AGENTS_URL": f"https://{OF_AGENTS}/mcp",
-    }
-    return environment(home, api, api.connection_rows, origin, **offered)
-
-
 @contextlib.asynccontextmanager
 async def process(serve: Callable[[socket.socket], Awaitable[None]], path: Path) -> AsyncIterator[None]:
     """A process on a socket of a path."""
@@ -120,7 +107,7 @@ async def host(api: UsersApi, tmp_path: Path) -> AsyncIterator[Host]:
         homes = tmp_path / "api", tmp_path / "connections"
         own = of_api(homes[0], api, door.url)
         ring = (homes[0] / NAME / "keys" / MESSAGES_KEY.name).read_text()
-        connections = of_connections(homes[1], api, door.url, ring)
+        connections = of_connections(homes[1], api, door.url, f"https://{OF_AGENTS}/mcp", ring)
         container = Container(own, lambda _: None)
         await stack.enter_async_context(process(lambda at: serve_api(container, at), folder / "api.sock"))
         serve = process(lambda at: serve_connections(connections, at), folder / "connections.sock")
@@ -204,7 +191,7 @@ async def test_a_session_that_ended_at_the_api_is_none_at_the_other_process(api:
 @pytest.mark.parametrize("name", ["web.origin", "web.issuer", "web.client_id", "web.keys_url", "connections.key"])
 async def test_what_is_missing_is_named(api: UsersApi, tmp_path: Path, name: str) -> None:
     home = tmp_path / "home"
-    env = of_connections(home, api, "https://agents.test")
+    env = of_connections(home, api, "https://agents.test", f"https://{OF_AGENTS}/mcp")
     if name == "connections.key":
         (home / NAME / "keys" / CONNECTIONS_KEY.name).unlink()
     else:
@@ -218,7 +205,7 @@ async def test_what_is_missing_is_named(api: UsersApi, tmp_path: Path, name: str
 @pytest.mark.postgres
 @pytest.mark.parametrize("registry_url", ["postgresql"], indirect=True)
 async def test_tables_of_another_hermesops_are_refused(api: UsersApi, tmp_path: Path) -> None:
-    env = of_connections(tmp_path / "home", api, "https://agents.test")
+    env = of_connections(tmp_path / "home", api, "https://agents.test", f"https://{OF_AGENTS}/mcp")
     with api.all_rows.writing(guarded=False) as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
     with socket.socket(socket.AF_UNIX) as listener, pytest.raises(RefusedError, match="is at revision 0001"):

@@ -158,6 +158,20 @@ INHIBITED: dict[str, tuple[tuple[Labels, ...], set[tuple[str, str]]]] = {
         ),
         {("PlatformServiceDown", ""), ("HeartbeatMissed", "ada")},
     ),
+    "the public door": (
+        (
+            labels_of("PlatformServiceDown", "", "page", service="edge"),
+            *(labels_of(name) for name in ("ApiSlow", "TurnsOrphaned", "WebhooksRefused", "MonitorDown")),
+        ),
+        {("PlatformServiceDown", ""), ("MonitorDown", "")},
+    ),
+    "the users' API": (
+        (
+            labels_of("PlatformServiceDown", "", "page", service="api"),
+            *(labels_of(name) for name in ("ApiSlow", "TurnsOrphaned", "WebhooksRefused", "ConnectionsExpired")),
+        ),
+        {("PlatformServiceDown", ""), ("ConnectionsExpired", "")},
+    ),
     "the model router": (
         (
             labels_of("PlatformServiceDown", "", "page", service="router"),

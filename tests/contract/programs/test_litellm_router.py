@@ -20,7 +20,7 @@ from hermesops.model.plan import Plan
 from hermesops.programs.model_router.accounts.reservations import SETTLED_WITHIN_S
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.model_usage import Budget
-from tests.support.real.router.litellm_environment import python
+from tests.support.real.python_environments import LITELLM
 from tests.support.real.router.litellm_router import KEYS, Providers, RealRouter
 from tests.support.real.stores.registries import placed
 
@@ -32,7 +32,7 @@ ROUTE_OF = {"anthropic": "claude-haiku", "openai": "gpt-4o", "gemini": "gemini-f
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda price: price.name)
 def test_a_route_is_a_model_that_its_provider_offers_at_the_price_in_litellms_list(route: ModelRoute) -> None:
-    path = python()
+    path = LITELLM.python()
     assert path
     [file] = path.parent.parent.glob("lib/*/site-packages/litellm/model_prices_and_context_window_backup.json")
     listed = json.loads(file.read_text())

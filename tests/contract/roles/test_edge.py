@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
 
-from hermesops.api.serve import Server
+from hermesops.api.server import Server
 from hermesops.base.waiting import Pending, cancel, until
 from tests.support.real import edge
 from tests.support.real.monitoring.platform_host import programs
@@ -39,16 +39,20 @@ class Process:
     """A process of the API.
 
     Attributes:
+        is_ours: Whether it knows the door's name alone, as the API does.
         go: Lets a stream's next event go.
     """
 
     name: str
     path: Path
+    is_ours: bool = True
     go: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     readers: int = 0
 
     async def answer(self, request: Request) -> Response:
         body = await request.body()
+        if request.headers["host"] == "prometheus":
+            return Response("another host was asked", 421 if self.is_ours else 404)
         return JSONResponse({"process": self.name, "headers": dict(request.headers), "bytes": len(body)})
 
     async def stream(self, request: Request) -> Response:
@@ -269,7 +273,37 @@ async def test_older_tls_and_clear_text_get_nothing(tmp_path: Path, root: Path, 
             assert (await http.get(f"http://{edge.HOST}:{door.port}/x")).status_code == 400
 
 
+async def test_prometheus_hears_of_the_door_and_of_each_process_by_an_answer_that_no_user_waits_for(
+    tmp_path: Path, root: Path, processes: list[Process]
+) -> None:
+    first, second = processes
+    paths = ("/edge", "/api-1", "/api-2", "/connections")
+    connections = Process("connections", tmp_path / "connections.sock")
+    async with opened(tmp_path, root, processes) as (door, http), connections.serving():
+
+        async def statuses() -> list[int]:
+            url = f"http://{edge.HOST}:{door.asked_port}"
+            async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False) as prometheus:
+                answers = [await prometheus.get(path) for path in paths]
+                texts = {answer.text for answer in answers if answer.status_code == 200}
+                assert texts == {"hermes_platform_answers 1\n"}
+                assert {answer.headers["content-type"] for answer in answers if answer.status_code == 200} == {
+                    "text/plain"
+                }
+                assert (await prometheus.get("/api/hermes/me")).status_code == 404, "no way for users"
+            return [answer.status_code for answer in answers]
+
+        assert await statuses() == [200, 502, 502, 200]
+        async with first.serving():
+            assert await statuses() == [200, 200, 502, 200]
+            async with second.serving():
+                assert await statuses() == [200, 200, 200, 200]
+            assert (await http.get("/x")).json()["process"] == "one"
+            first.is_ours = False
+            assert await statuses() == [200, 404, 502, 200], "what is no refusal of the API is no answer"
+
+
 def test_its_problems_are_json() -> None:
     text = rendered(edge.ROLE, "edge-nginx.conf.j2")
-    bodies = [line.split("'")[1] for line in text.splitlines() if "return " in line]
+    bodies = [line.split("'")[1] for line in text.splitlines() if "return " in line and "'" in line]
     assert {json.loads(body)["status"] for body in bodies} == {413, 429, 503}

@@ -1224,9 +1224,10 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
 _BREAK_GLASS: Labels = {"instance_id": "ada"}
 
 
-def _up(service: str) -> str:
-    """Whether Prometheus reaches a service beside it."""
-    return f'up{{job="platform", origin="platform", service="{service}"}}'
+def _up(service: str, process: str = "") -> str:
+    """Whether Prometheus reaches a service beside it, or one of its processes."""
+    of = f', process="{process}"' if process else ""
+    return f'up{{job="platform", origin="platform", service="{service}"{of}}}'
 
 
 _DATABASE = 'hermes_platform_postgresql_{}{{job="host", origin="platform", service="host-exporter"}}'
@@ -1274,6 +1275,41 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
                 ),
             },
             {325: (), 335: ({"service": "nginx"},)},
+            severity="page",
+        ),
+        Case(
+            Kind.FIRES,
+            "both processes of the users' API, one after the other, and that of connections do not answer",
+            {
+                _up("edge"): steady(1, 900),
+                _up("api", process="1"): then((1, 300), (0, 600)),
+                _up("api", process="2"): then((1, 400), (0, 500)),
+                _up("connections"): then((1, 300), (0, 600)),
+            },
+            {325: (), 335: ({"service": "connections"},), 450: ({"service": "api"}, {"service": "connections"})},
+            severity="page",
+        ),
+        Case(
+            Kind.FIRES,
+            "the door does not answer: by it the processes behind are asked, and of them nobody knows anything",
+            {
+                _up("edge"): then((1, 300), (0, 600)),
+                _up("api", process="1"): then((1, 300), (0, 600)),
+                _up("connections"): then((1, 300), (0, 600)),
+            },
+            {325: (), 335: ({"service": "edge"},), 900: ({"service": "edge"},)},
+            severity="page",
+        ),
+        Case(
+            Kind.BELOW,
+            "one process of the API does not answer, and the other one does; the door comes after both",
+            {
+                _up("edge"): then(("_", 300), (1, 600)),
+                _up("api", process="1"): then((0, 900)),
+                _up("api", process="2"): then((0, 300), (1, 600)),
+                _up("connections"): then((0, 300), (1, 600)),
+            },
+            dict.fromkeys((200, 335, 900), ()),
             severity="page",
         ),
         Case(

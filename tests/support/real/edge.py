@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hermesops.base import waiting
 from tests.support.fakes.credentials import LIFE, authority_in
@@ -24,10 +25,12 @@ class Edge:
 
     Attributes:
         authorities: That signed its certificate, PEM.
+        asked_port: Of loopback, at which Prometheus asks.
     """
 
     port: int
     authorities: str
+    asked_port: int
 
     @property
     def url(self) -> str:
@@ -36,6 +39,12 @@ class Edge:
     def context(self) -> ssl.SSLContext:
         """TLS of a client that trusts it."""
         return ssl.create_default_context(cadata=self.authorities)
+
+
+def free_port() -> int:
+    """A TCP port of loopback that nobody has."""
+    with socket.create_server((HOST, 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -48,15 +57,16 @@ def running(
         root: Of Debian's programs.
         variables: Of the role.
     """
-    with socket.create_server((HOST, 0)) as probe:
-        port = int(probe.getsockname()[1])
+    port, asked_port = free_port(), free_port()
     authority = authority_in(folder)
     own = authority.serve([HOST], life=LIFE)
     for name, text in (("server.crt", own.pem), ("server.key", own.key)):
         (folder / "tls").mkdir(exist_ok=True)
         (folder / "tls" / name).write_text(text)
-    given = {
+    given: dict[str, Any] = {
         f"{ROLE}_port": port,
+        f"__{ROLE}_asked_port": asked_port,
+        f"__{ROLE}_of_connections": str(folder / "connections.sock"),
         f"__{ROLE}_settings": str(folder),
         f"__{ROLE}_run": str(folder),
         f"__{ROLE}_api": [str(path) for path in sockets],
@@ -75,7 +85,7 @@ def running(
                 if probe.connect_ex((HOST, port)) == 0:
                     break
             waiting.pause_blocking(0.05)
-        yield Edge(port, authority.certificate)
+        yield Edge(port, authority.certificate, given[f"__{ROLE}_asked_port"])
     finally:
         process.terminate()
         process.wait(timeout=20)

@@ -48,6 +48,7 @@ from tests.support.runbooks.platform import (
     routing,
     watched,
 )
+from tests.support.runbooks.users_door import registered
 from tests.support.vendor.outside_changes import delete_behind_its_back, told, vendor_of
 
 Execution = Callable[[Command], Awaitable[None]]
@@ -367,6 +368,48 @@ async def platform_service_ended(world: Command) -> None:
         host.start("ingest")
         await alerts_until(command, lambda names: "PlatformServiceDown" not in names)
         await mended(command, "PlatformServiceDown", "--from", "alerts-after")
+
+
+@execution("platform-door-ended")
+async def platform_door_ended(world: Command) -> None:
+    async with watched(world) as (command, host):
+        door = registered(host)
+        async with door.processes():
+            with door.opened():
+                await door.answers("edge", "api", "connections")
+            await services_down(command, {"edge"})
+            with door.opened():
+                await services_up(command)
+
+
+@execution("users-processes-ended")
+async def users_processes_ended(world: Command) -> None:
+    async with watched(world) as (command, host):
+        door = registered(host)
+        with door.opened():
+            async with door.processes():
+                await door.answers("edge", "api", "connections")
+            await services_down(command, {"api", "connections"})
+            async with door.processes():
+                await services_up(command)
+
+
+async def services_down(command: Command, services: set[str]) -> None:
+    """Wait until an alert says that these services are down, and no other one does; run its runbook, which halts."""
+
+    async def told() -> bool | Pending[bool]:
+        alerts = (await command.ok("alert", "list", "--json")).json["alerts"]
+        down = {(str(alert["alert"]), str(alert["figure"]).partition(":")[0]) for alert in alerts}
+        return down == {("PlatformServiceDown", service) for service in services} or Pending(f"{down}")
+
+    await until(told, what=f"alerts about {services}", timeout_s=120, every_s=1)
+    assert (await halted(command, "PlatformServiceDown"))["alerts-after"] == "differs"
+
+
+async def services_up(command: Command) -> None:
+    """Wait until no service is down, and run the rest of the runbook."""
+    await alerts_until(command, lambda names: "PlatformServiceDown" not in names)
+    await mended(command, "PlatformServiceDown", "--from", "alerts-after")
 
 
 @execution("revocations-unheard")

@@ -15,7 +15,7 @@ from hermesops.localcloud.drivers.nspawn.disks.base_image import ensure_base, re
 from tests.support.real import debian, sqlite
 from tests.support.real.go_programs import ACTIONLINT, LOKI, VERSITYGW, GoProgram
 from tests.support.real.machines import bases
-from tests.support.real.router import litellm_environment
+from tests.support.real.python_environments import AGENT, LITELLM, LockedEnvironment
 from tests.support.suite.kept import cached_bases
 
 Reporter = Callable[[str], None]
@@ -45,10 +45,10 @@ def parts() -> tuple[Sequence[Part], ...]:
     """
     go = (_go("actionlint", ACTIONLINT), _go("versitygw", VERSITYGW), _go("Loki", LOKI))
     packages = Part("Prometheus, Alertmanager, nginx, Redis", _has_debian, _in_thread(_unpack))
-    environment = Part("LiteLLM", (litellm_environment.place() / "complete").exists, _in_thread(_install))
+    environments = (_environment("LiteLLM", LITELLM), _environment("hermes-agent", AGENT))
     library = Part("SQLite", sqlite.is_built, _in_thread(sqlite.library))
     base = (_base("the base"), _base("the platform's base", for_platform=True)) if os.geteuid() == 0 else ()
-    return (library, *go), (*base, packages, environment)
+    return (library, *go), (*base, packages, *environments)
 
 
 async def build(lines: Sequence[Sequence[Part]], say: Reporter) -> bool:
@@ -98,9 +98,12 @@ def _unpack(_: Reporter) -> None:
         raise LookupError("apt-get download does not work here")
 
 
-def _install(_: Reporter) -> None:
-    if litellm_environment.python() is None:
-        raise LookupError("there is no uv")
+def _environment(name: str, locked: LockedEnvironment) -> Part:
+    def install(_: Reporter) -> None:
+        if locked.python() is None:
+            raise LookupError("there is no uv")
+
+    return Part(name, lambda: locked.is_there, _in_thread(install))
 
 
 def _base(name: str, *, for_platform: bool = False) -> Part:

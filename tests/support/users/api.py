@@ -27,7 +27,8 @@ from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
 from hermesops.api.routes import connections as connection_routes
 from hermesops.api.routes.sign_in import CALLBACK
-from hermesops.api.serve import LOCAL_CLIENT, Server
+from hermesops.api.serve import LOCAL_CLIENT
+from hermesops.api.server import Server
 from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens

@@ -1,15 +1,26 @@
 """Environments of the processes of users, as a platform's host gives them."""
 
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from hermesops.access.secrets.catalog import BILLING_SECRET, MESSAGES_KEY
+import httpx
+
+from hermesops.access.secrets.catalog import BILLING_SECRET, CONNECTIONS_KEY, MESSAGES_KEY
 from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.agents.relay.credential import CallerPem
 from hermesops.agents.relay.routes import API
 from hermesops.base.files.private_file import replace_secret
+from hermesops.base.waiting import Pending, until
 from hermesops.programs.node.system import openssl
 from hermesops.settings.environment import Environment
 from hermesops.store.registry.database import Database
+from tests.support.real.ends_with_us import INTERRUPTED
 from tests.support.real.relay import HOST
 from tests.support.users.api import STRIPE, UsersApi
 
@@ -58,3 +69,54 @@ def of_api(home: Path, api: UsersApi, origin: str, ring: str = "") -> Environmen
         "HERMESOPS_RELAY_CREDENTIAL_FILE": str(home / "relay.pem"),
     }
     return environment(home, api, api.database, origin, **relay)
+
+
+def of_connections(home: Path, api: UsersApi, origin: str, agents_url: str, ring: str = "") -> Environment:
+    """The environment of the process of connections, with its keys."""
+    messages_key(home, ring)
+    replace_secret(home / NAME / "keys" / CONNECTIONS_KEY.name, api.composio.key)
+    offered = {
+        "HERMESOPS_CONNECTIONS_BASE_URL": api.composio.url,
+        "HERMESOPS_CONNECTIONS_SERVICES": "gmail=ac_gmail",
+        "HERMESOPS_CONNECTIONS_AGENTS_URL": agents_url,
+    }
+    return environment(home, api, api.connection_rows, origin, **offered)
+
+
+@asynccontextmanager
+async def running(env: Environment, command: Sequence[str], path: Path, log: Path) -> AsyncIterator[None]:
+    """``hermesops api …`` as a process of its own on a socket of a path, until the block ends.
+
+    Args:
+        command: Its words behind ``hermesops``.
+        log: Takes all that it prints.
+    """
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        number = listener.fileno()
+        words = [*INTERRUPTED, sys.executable, "-m", "hermesops", *command, "--socket", str(number)]
+        variables = {**env.variables, "HERMESOPS_ENV": env.name, "PATH": os.defpath}
+        process = _start(words, variables, number, log)
+    try:
+        await until(lambda: _answers(process, path, log), what=" ".join(command), timeout_s=120, every_s=0.2)
+        yield
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.wait, 30)
+        os.unlink(path)  # noqa: PTH108 - at once
+
+
+def _start(words: Sequence[str], variables: Mapping[str, str], number: int, log: Path) -> "subprocess.Popen[bytes]":
+    with log.open("wb") as output:
+        return subprocess.Popen(words, stdout=output, stderr=output, env=variables, pass_fds=[number])
+
+
+async def _answers(process: "subprocess.Popen[bytes]", path: Path, log: Path) -> bool | Pending[bool]:
+    assert process.poll() is None, f"it ended: {log}"
+    transport = httpx.AsyncHTTPTransport(uds=str(path))
+    async with httpx.AsyncClient(transport=transport, base_url="http://x", timeout=10) as http:
+        try:
+            return (await http.get("/")).status_code == 421 or Pending("another answer")
+        except httpx.TimeoutException:  # it still loads, and takes no connection
+            return Pending("no answer")

@@ -47,6 +47,7 @@ class ScriptedAgent:
     Attributes:
         loses: How many answers about new runs are lost, though the runs begin.
         drops: How many requests for runs are lost before they begin.
+        lists: Whether it answers who asks for its sessions.
         stores: Whether a run's question comes into the transcript.
         says: Whether runs answer by themselves, with the question and an echo in pieces.
         bearers: Keys that it was asked with.
@@ -61,6 +62,7 @@ class ScriptedAgent:
     stores: bool = True
     says: bool = True
     is_away: bool = False
+    lists: bool = True
     posts: int = 0
     stops: int = 0
     last_id: int = 0
@@ -180,6 +182,8 @@ class ScriptedAgent:
         return JSONResponse({"status": "ok", "readiness": {"checks": checks}})
 
     async def _sessions(self, _request: Request) -> Response:
+        if not self.lists:
+            await asyncio.Event().wait()
         data = [
             {
                 "id": name,

@@ -18,6 +18,7 @@ const LOOK_AGAIN_MS = 60_000;
 const ENTER_TIMEOUT_MS = 8_000;
 const ENTER_AGAIN_MS = 1_000;
 const LONGEST_WAIT_MS = 30_000;
+const NEWEST_TIMEOUT_MS = 3_000;
 
 class Page {
   #menu = new Menu();
@@ -41,7 +42,7 @@ class Page {
     let problem = await this.#guarded(() => this.#enter());
     // A page that was opened while the API starts, or on a bad network, comes without anybody's doing.
     for (let waitMs = ENTER_AGAIN_MS; problem?.isPassing && !this.#isSignedIn; waitMs *= 2) {
-      await new Promise((resolve) => setTimeout(resolve, Math.min(waitMs, LONGEST_WAIT_MS)));
+      await wait(Math.min(waitMs, LONGEST_WAIT_MS));
       if (!this.#isSignedIn) problem = await this.#guarded(() => this.#enter());
     }
   }
@@ -51,8 +52,10 @@ class Page {
     document.getElementById("user").textContent = plain(data.display_name || data.user);
     this.#isSignedIn = true;
     document.body.classList.add("signed-in");
-    await Promise.all([this.#lookAtInstance(), this.changed()]);
     this.#goOnward();
+    const known = Promise.all([this.#lookAtInstance(), this.changed()]);
+    // The agent may take long to list its conversations. Only an address that names none needs the newest of them.
+    if (!location.hash) await Promise.race([known, wait(NEWEST_TIMEOUT_MS)]);
     this.#route();
     this.#sections = await available();
     this.#showMenu();
@@ -222,6 +225,10 @@ class Page {
 async function available() {
   const has = await Promise.all(SECTIONS.map((section) => section.isThere()));
   return SECTIONS.filter((_, index) => has[index]);
+}
+
+function wait(ms) {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function decoded(part) {

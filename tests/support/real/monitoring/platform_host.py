@@ -99,8 +99,12 @@ class PlatformHost:
     def has_router(self) -> None:
         """Have Prometheus ask for a router's figures, too, as role hermes_platform_llm_router does."""
         labels = {"service": "router", "__metrics_path__": host_figures.ROUTER}
-        targets = [{"targets": [f"127.0.0.1:{self.ports['host']}"], "labels": labels}]
-        (self.folder / "settings/scraped-router.json").write_text(json.dumps(targets))
+        self.asks("router", self.ports["host"], [labels])
+
+    def asks(self, role: str, port: int, targets: Sequence[Mapping[str, str]]) -> None:
+        """Have Prometheus ask on a port of loopback, too, by the labels of each target."""
+        listed = [{"targets": [f"127.0.0.1:{port}"], "labels": dict(labels)} for labels in targets]
+        (self.folder / f"settings/scraped-{role}.json").write_text(json.dumps(listed))
 
     def machine(
         self, *, cell: str = "cell1", instance: str = "", of: Authority | None = None, environment: str = ENVIRONMENT

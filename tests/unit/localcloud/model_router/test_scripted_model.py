@@ -29,12 +29,19 @@ def test_python_asks_for_code_execution_with_every_line() -> None:
     assert json.loads(answer.content.arguments) == {"code": "import os\nprint(os.getpid())"}
 
 
+@pytest.mark.parametrize(
+    ("text", "arguments"), [("CALL: mcp__x__Y", "{}"), ('CALL: mcp__x__Y {"a": {"b": 1}}', '{"a": {"b": 1}}')]
+)
+def test_call_asks_for_any_tool_that_is_offered(text: str, arguments: str) -> None:
+    assert answer_to(user(text), TOOLS | {"mcp__x__Y"}).content == Call("mcp__x__Y", arguments)
+
+
 def test_a_tools_result_is_repeated() -> None:
     messages: list[dict[str, object]] = [*user("RUN: id"), {"role": "tool", "content": '{"output": "RUN: id"}'}]
     assert answer_to(messages, TOOLS) == Answer(Say('TOOL SAID: {"output": "RUN: id"}'))
 
 
-@pytest.mark.parametrize("text", ["RUN: id", "PYTHON: 1"])
+@pytest.mark.parametrize("text", ["RUN: id", "PYTHON: 1", "CALL: mcp__x__Y"])
 def test_a_tool_that_is_not_offered_is_not_called(text: str) -> None:
     assert answer_to(user(text), frozenset()) == Answer(Say(f"YOU SAID: {text}"))
 
