@@ -144,7 +144,7 @@ def _of_money(run: KillRun) -> Sequence[str]:
     """What was paid is what was bought: an invoice each, of its plan's price."""
     stripe = run.world.stripe()
     paid = [purchase for purchase in run.purchases if purchase.is_paid]
-    prices = {plan: cents for plan, cents in PRICES.values()}
+    prices = dict(PRICES.values())
     expected, totals = sum(prices[each.plan] for each in paid), [row["total"] for row in stripe["invoices"].values()]
     complete = [id_ for id_, session in stripe["sessions"].items() if session["status"] == "complete"]
     wrong = [] if sum(totals) == expected else [f"{sum(totals)} cents were paid, and {expected} were to be"]
