@@ -11,8 +11,8 @@ from tests.support.users.api import Event, events_in
 from tests.support.users.kills.asking import Asking, AwayError, RefusedError
 from tests.support.users.kills.echo_agents import is_answer_to
 
-_PATIENCE_S = 180.0
-"""Seconds after which a message without an end counts as lost: a lease and more of each process that may die."""
+_PATIENCE_S = 900.0
+"""Seconds after which a message without an end counts as lost: a lease for each of many processes that may die."""
 
 _CUT_SHARE = 0.2
 _MESSAGES_OF_A_CONVERSATION = 12

@@ -11,7 +11,7 @@ from hermesops.base.network.http import own_client
 from hermesops.base.waiting import Pending, until
 from tests.support.users.kills.asking import Asking, RefusedError
 
-_PATIENCE_S = 240.0
+_PATIENCE_S = 900.0
 _LOOK_S = 1.0
 
 

@@ -49,6 +49,7 @@ from tests.support.users.processes import NAME, messages_key
 
 _LOCAL = "local"
 _ROOT = Path(__file__).resolve().parents[4]
+_VENDOR_LOG = "world.log"
 _APIS, _WORKERS = 2, 2
 
 
@@ -70,6 +71,7 @@ class KillWorld:
         api_urls: Of the API's processes.
         operator: Runs commands as an operator does.
         files: Of the local world, with the stand-in of Stripe's account.
+        vendor_log: Log of the stand-in of JustAVPS.
     """
 
     parts: Sequence[Part]
@@ -77,6 +79,7 @@ class KillWorld:
     api_urls: Sequence[str]
     operator: Command
     files: WorldFiles
+    vendor_log: Path
     issuer: LocalIssuer
     chatters: Sequence[Chatter]
 
@@ -96,11 +99,9 @@ class KillWorld:
         return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
     def orders(self) -> Sequence[str]:
-        """Names of the machines that were ordered, once for each order."""
-        log = self.files.log
-        files = [file for file in (log.with_name(f"{log.name}.1"), log, log.with_name("world.out")) if file.exists()]
-        lines = [line for file in files for line in file.read_text().splitlines() if "machine_ordered" in line]
-        return [line.partition(" machine=")[2].split()[0] for line in lines]
+        """Names of the machines that were ordered at the stand-in of JustAVPS, once for each order."""
+        lines = [line for line in self.vendor_log.read_text().splitlines() if '"machine_ordered"' in line]
+        return [json.loads(line)["machine"] for line in lines]
 
 
 @contextlib.asynccontextmanager
@@ -154,6 +155,7 @@ async def kill_world(folder: Path, *, chatters: int, seed: int, lease_s: float =
             api_urls=[f"http://{HOST}:{api.port}" for api in apis],
             operator=operator,
             files=files,
+            vendor_log=folder / _VENDOR_LOG,
             issuer=issuer,
             chatters=users,
         )
@@ -189,11 +191,11 @@ async def _world(stack: contextlib.AsyncExitStack, operator: Command, folder: Pa
     """The local world's server: JustAVPS and Composio."""
     files = WorldFiles(operator.home / _LOCAL / "world")
     files.folder.mkdir(parents=True, exist_ok=True)
-    server = Program("world", operator, ("local", "serve", "--driver", "sim"), folder / "world.log")
+    server = Program("world", operator, ("local", "serve", "--driver", "sim"), folder / _VENDOR_LOG)
     await stack.enter_async_context(running([server]))
 
     async def is_up() -> bool | Pending[bool]:
-        return files.world.exists() or Pending((folder / "world.log").read_text()[-1000:])
+        return files.world.exists() or Pending((folder / _VENDOR_LOG).read_text()[-1000:])
 
     await until(is_up, what="the local world", timeout_s=60, every_s=0.1)
     return files
