@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.crash.random_kills import MINUTES_VARIABLE, SEED_VARIABLE, chosen
-from tests.support.users.kills.contradictions import contradictions, settled
+from tests.support.users.kills.contradictions import contradictions
 from tests.support.users.kills.outcome import show
 from tests.support.users.kills.run import KillRun, Size
 from tests.support.users.kills.world import kill_world
@@ -28,7 +28,6 @@ async def test_whatever_dies_each_turn_ends_once_and_each_cent_buys_one_agent(tm
         run = KillRun(world, size, seed, print)
         try:
             await run.work()
-            await settled(world.container.registry)
             wrong = await contradictions(run)
         finally:
             show(run)

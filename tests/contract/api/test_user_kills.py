@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.users.kills.contradictions import contradictions, settled
+from tests.support.users.kills.contradictions import contradictions
 from tests.support.users.kills.outcome import show
 from tests.support.users.kills.run import KillRun, Size
 from tests.support.users.kills.world import kill_world
@@ -20,7 +20,6 @@ async def test_eight_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> No
         run = KillRun(world, SIZE, SEED, print)
         try:
             await run.work()
-            await settled(world.container.registry)
             wrong = await contradictions(run)
         finally:
             show(run)

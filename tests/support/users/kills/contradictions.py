@@ -1,8 +1,8 @@
 """What must not be so once users have finished and all parts live: turns, agents, subscriptions, events and money."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
@@ -22,39 +22,39 @@ from tests.support.users.kills.world import KillWorld
 _SETTLE_S = 180.0
 _OPEN_EVENTS = (BillingState.QUEUED.value, BillingState.WAITING.value)
 _OPEN_REQUESTS = (RequestState.QUEUED.value, RequestState.WAITING.value)
-_PENDING = (OperationStatus.PENDING, OperationStatus.RUNNING)
+_OPEN_OPERATIONS = (OperationStatus.PENDING, OperationStatus.RUNNING)
 
 
-async def settled(registry: Registry) -> None:
+async def _settled(registry: Registry) -> None:
     """Wait until nothing is under way."""
 
     async def check() -> bool | Pending[bool]:
-        counts = {
-            "turns": _count(registry, turns.c.ended_at.is_(None)),
-            "events": _count(registry, billing_events.c.state.in_(_OPEN_EVENTS)),
-            "requests": _count(registry, user_requests.c.state.in_(_OPEN_REQUESTS)),
-            "operations": _count(registry, operations.c.status.in_(_PENDING)),
-        }
+        counts = await asyncio.to_thread(_unfinished, registry)
         return True if not any(counts.values()) else Pending(str(counts))
 
     await until(check, what="the end of all work", timeout_s=_SETTLE_S, every_s=1)
 
 
-def _count(registry: Registry, condition: sa.ColumnElement[bool]) -> int:
-    [table] = {column.table for column in _columns_of(condition)}
-    query = sa.select(sa.func.count()).select_from(table).where(condition)
+def _unfinished(registry: Registry) -> Mapping[str, int]:
+    """Number of rows of each kind whose work has not ended."""
+    conditions = {
+        turns: turns.c.ended_at.is_(None),
+        billing_events: billing_events.c.state.in_(_OPEN_EVENTS),
+        user_requests: user_requests.c.state.in_(_OPEN_REQUESTS),
+        operations: operations.c.status.in_(_OPEN_OPERATIONS),
+    }
     with registry._database.reading() as connection:
-        return int(connection.scalar(query) or 0)
-
-
-def _columns_of(condition: sa.ColumnElement[bool]) -> Sequence[sa.Column[Any]]:
-    return [each for each in sa.sql.visitors.iterate(condition) if isinstance(each, sa.Column)]
+        return {
+            table.name: int(connection.scalar(sa.select(sa.func.count()).select_from(table).where(condition)) or 0)
+            for table, condition in conditions.items()
+        }
 
 
 async def contradictions(run: KillRun) -> Sequence[str]:
-    """Everything that is not as it has to be, a line each."""
+    """Everything that is not as it has to be, a line each, once nothing is under way."""
     registry = run.world.container.registry
     try:
+        await _settled(registry)
         return [
             *_of_users(run),
             *_of_turns(run, registry),

@@ -161,7 +161,6 @@ async def all_up(programs: Sequence[Program]) -> None:
     """Wait until each of these programs is up."""
     for program in programs:
         await until(program.is_up, what=program.name, timeout_s=60, every_s=0.1)
-    await waiting.pause(0)
 
 
 def free_port() -> int:
