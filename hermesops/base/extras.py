@@ -4,14 +4,21 @@ Which packages an extra has is in ``pyproject.toml`` alone, and read from the me
 """
 
 import sys
+import threading
 from collections.abc import Iterator
 from enum import StrEnum
+from functools import cache
 from importlib.util import find_spec
 from shlex import join
+from typing import TYPE_CHECKING
 
 from hermesops.errors import UsageError
 
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
 _NAME = "hermesops"
+_PARSING = threading.Lock()
 
 
 class Extra(StrEnum):
@@ -61,12 +68,23 @@ def _missing_packages(extra: Extra) -> list[str]:
 def _packages_of(extra: Extra) -> Iterator[str]:
     from importlib import metadata  # noqa: PLC0415 - most commands need no extra
 
-    from packaging.requirements import Requirement  # noqa: PLC0415 - as above
-
-    for line in metadata.requires(_NAME) or ():
-        requirement = Requirement(line)
+    with _PARSING:
+        requirements = [_parsed(line) for line in metadata.requires(_NAME) or ()]
+    for requirement in requirements:
         if requirement.marker is not None and requirement.marker.evaluate({"extra": extra}):
             yield requirement.name
+
+
+@cache
+def _parsed(line: str) -> "Requirement":
+    """Parse a line of the metadata, once and in one thread at a time.
+
+    packaging compiles the texts in it, and where two threads do that at once, CPython 3.11 may raise ``SystemError: AST
+    constructor recursion depth mismatch`` (observed in a worker, 2026-11-30; python/cpython issue 106905).
+    """
+    from packaging.requirements import Requirement  # noqa: PLC0415 - as above
+
+    return Requirement(line)
 
 
 def _is_installed(package: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -47,6 +47,8 @@ ENDED = "your agent does not run any more"
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class ChatRows:
@@ -79,7 +81,7 @@ class TurnCarrier:
         """Carry a turn until it has ended, or another process carries it; may be killed at any moment."""
         renewing: asyncio.Future[None] | None = None
         try:
-            while turn := await asyncio.to_thread(self._turns.carry, turn_id, self._name, LEASE):
+            while turn := await self._of_rows(self._turns.carry, turn_id, self._name, LEASE):
                 if renewing is None:
                     renewing = asyncio.ensure_future(self._renew(turn_id))
                     self._events.begin(turn_id, turn.carries)
@@ -94,6 +96,18 @@ class TurnCarrier:
             with suppress(HermesError):
                 await asyncio.to_thread(self._turns.release, turn_id, self._name)
 
+    async def _of_rows(self, method: Callable[..., T], *arguments: object) -> T:
+        """Call a method of the rows, again while the database is away: nobody else can take the turn meanwhile.
+
+        Each such method may be repeated though its first transaction was committed and the answer was lost.
+        """
+        while True:
+            try:
+                return await asyncio.to_thread(method, *arguments)
+            except UnavailableError as error:
+                log.info("turn_waits_for_rows", carrier=self._name, why=type(error).__name__)
+                await pause(_AGAIN_S)
+
     async def _renew(self, turn_id: str) -> None:
         while True:
             await pause(_RENEW_S)
@@ -102,22 +116,27 @@ class TurnCarrier:
 
     async def _show_requests(self, turn: Turn) -> None:
         """Show what a process before this one was asked for approval."""
-        for approval in await asyncio.to_thread(self._rows.approvals.list, turn.id):
+        for approval in await self._of_rows(self._rows.approvals.list, turn.id):
             if approval.is_waiting:
                 self._events.add(turn.id, "approval", {"id": str(approval.number), **approval.request})
 
     async def _step(self, turn: Turn) -> None:
-        """Do the next step of one turn."""
+        """Do the next step of one turn.
+
+        The moment is taken before the agent is looked at: a message that is not in a transcript of before a long wait
+        may have arrived meanwhile.
+        """
+        now = await self._of_rows(self._clock)
         try:
             view = await self._runs.view(turn)
         except AgentEndedError:
             await self._finish(turn, Finish(TurnState.FAILED, detail=ENDED))
             return
-        match next_step(turn, view, await asyncio.to_thread(self._clock)):
+        match next_step(turn, view, now):
             case Send(mark):
                 await self._send(turn, view, mark)
             case Taken():
-                await asyncio.to_thread(self._turns.running, turn.id, self._name, "")
+                await self._of_rows(self._turns.running, turn.id, self._name, "")
             case Follow():
                 await self._follow(turn)
             case Stop():
@@ -129,15 +148,15 @@ class TurnCarrier:
                 await pause(_AGAIN_S)
 
     async def _send(self, turn: Turn, view: AgentView | None, mark: int) -> None:
-        images = [file for file in await asyncio.to_thread(self._rows.files.of_turn, turn.id) if file.is_image]
+        images = [file for file in await self._of_rows(self._rows.files.of_turn, turn.id) if file.is_image]
         began = time.monotonic()
-        sending = await asyncio.to_thread(self._turns.sending, turn.id, self._name, mark)
+        sending = await self._of_rows(self._turns.sending, turn.id, self._name, mark)
         if sending is None or view is None or time.monotonic() - began > _STALLED_S:
             return
         try:
             run_id = await self._runs.start(sending, view.transcript, images)
         except AgentBusyError:
-            await asyncio.to_thread(self._turns.queued_again, turn.id, self._name)
+            await self._of_rows(self._turns.queued_again, turn.id, self._name)
             await pause(_AGAIN_S)
         except (UnknownOutcomeError, UnavailableError):
             await pause(_AGAIN_S)  # the transcript will tell
@@ -145,7 +164,7 @@ class TurnCarrier:
             detail = f"the agent refused the message: {refused.message}"
             await self._finish(sending, Finish(TurnState.FAILED, detail=detail))
         else:
-            running = await asyncio.to_thread(self._turns.running, turn.id, self._name, run_id)
+            running = await self._of_rows(self._turns.running, turn.id, self._name, run_id)
             if running is not None and running.stop_at is None:
                 await self._follow(running)
 
@@ -201,15 +220,23 @@ class TurnCarrier:
         if tool := tool_in(event):
             self._events.add(turn.id, "tool", tool)
         elif request := request_in(event):
+            await self._show_request(turn, request)
+
+    async def _show_request(self, turn: Turn, request: Mapping[str, object]) -> None:
+        """Show a request for approval; none that could not be recorded: later, an answer might go to another one."""
+        try:
             number = await asyncio.to_thread(self._rows.approvals.ask, turn.id, request)
-            self._events.add(turn.id, "approval", {"id": str(number), **request})
+        except UnavailableError as error:
+            log.warning("request_not_shown", turn=turn.id, why=error.message)
+            return
+        self._events.add(turn.id, "approval", {"id": str(number), **request})
 
     async def _settle(self, turn: Turn) -> None:
         """Show which requests for approval were answered, or by nobody in time."""
         shown = self._events.unresolved(turn.id)
         if not shown:
             return
-        for approval in await asyncio.to_thread(self._rows.approvals.list, turn.id):
+        for approval in await self._of_rows(self._rows.approvals.list, turn.id):
             if str(approval.number) in shown and not approval.is_waiting:
                 choice = approval.choice or "expired"
                 self._events.add(turn.id, "resolved", {"id": str(approval.number), "choice": choice})
@@ -217,23 +244,24 @@ class TurnCarrier:
     async def _needs_a_look(self, turn: Turn) -> bool:
         """Whether the run has ended though its events do not say so, or the user wants it stopped."""
         await self._settle(turn)
-        now = await asyncio.to_thread(self._turns.get, turn.user_id, turn.id)
-        if now is None or now.has_ended:
+        now = await self._of_rows(self._clock)
+        present = await self._of_rows(self._turns.get, turn.user_id, turn.id)
+        if present is None or present.has_ended:
             return True
         with suppress(AgentEndedError):
-            view = await self._runs.view(now)
-            return isinstance(next_step(now, view, await asyncio.to_thread(self._clock)), Finish | Stop)
+            view = await self._runs.view(present)
+            return isinstance(next_step(present, view, now), Finish | Stop)
         return True
 
     async def _finish(self, turn: Turn, finish: Finish) -> None:
         if finish.detail == UNANSWERED and turn.run_id:
             await self._stop(turn)
-        ended = await asyncio.to_thread(self._turns.end, turn.id, self._name, finish.state, finish.detail)
+        ended = await self._of_rows(self._turns.end, turn.id, self._name, finish.state, finish.detail)
         if ended is None:
             return
         self._events.add(turn.id, finish.state.value, shown_end(finish))
         log.info("turn_ended", turn=turn.id, instance=turn.instance_id, state=finish.state.value)
-        await asyncio.to_thread(self._rows.approvals.forget, turn.id)
+        await self._of_rows(self._rows.approvals.forget, turn.id)
 
 
 def shown_end(finish: Finish) -> Mapping[str, object]:

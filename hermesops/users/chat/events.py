@@ -7,7 +7,7 @@ the answer from the agent's transcript.
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hermesops.base.waiting import pause
 
@@ -19,6 +19,13 @@ MOST_CHARACTERS = 4 << 20
 
 STEP = 1_000_000
 """Events of a process that carries a turn after another one have higher positions than any of the other's."""
+
+HOLE = STEP // 2
+"""Added to an event's position where a reader missed pieces of the answer before it: whoever resumes behind it, at
+whichever process, gets no further pieces, since an answer with a hole is worse than one that comes whole."""
+
+MOST_EVENTS = 100_000
+"""Events of one carrier that are kept, far below ``HOLE``; further ones are left out, but for the last one."""
 
 _LAST = frozenset({"done", "failed", "stopped"})
 
@@ -45,6 +52,16 @@ class ChatEvent:
     def follows(self, position: int) -> bool:
         """Whether nothing lies between a position and this event, in the events of its carrier."""
         return self.id == position + 1 or self.id % STEP == 1
+
+    def behind_hole(self) -> "ChatEvent":
+        """This event as somebody gets it who missed pieces before it."""
+        return replace(self, id=self.id + HOLE)
+
+
+def place_of(position: int) -> tuple[int, bool]:
+    """The position that a reader's cursor stands for, and whether the reader missed pieces before it. Pure."""
+    has_hole = position % STEP > HOLE
+    return position - HOLE if has_hole else position, has_hole
 
 
 @dataclass
@@ -75,12 +92,13 @@ class EventLog:
         """Carry a turn no more; its events stay."""
 
     def add(self, turn_id: str, kind: str, data: Mapping[str, object]) -> ChatEvent | None:
-        """Append an event, and wake its readers; ``None`` for a piece of an answer that is too long."""
+        """Append an event, and wake its readers; ``None`` for what is left out of a turn that has too many."""
         turn = self._turns.setdefault(turn_id, _TurnEvents())
         if kind == "delta":
             turn.characters += len(str(data.get("text")))
-            if turn.characters > MOST_CHARACTERS:
-                return None
+        is_long = kind == "delta" and turn.characters > MOST_CHARACTERS
+        if is_long or (turn.next_id % STEP > MOST_EVENTS and kind not in _LAST):
+            return None
         event = ChatEvent(turn.next_id, kind, data)
         turn.events.append(event)
         turn.next_id += 1

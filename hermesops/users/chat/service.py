@@ -23,7 +23,7 @@ from hermesops.users.chat.agent_runs import AgentRuns, spoken_in
 from hermesops.users.chat.agent_runs import Conversation as Listed
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier, shown_end
 from hermesops.users.chat.decide import Finish
-from hermesops.users.chat.events import STEP, ChatEvent, EventLog
+from hermesops.users.chat.events import STEP, ChatEvent, EventLog, place_of
 from hermesops.users.chat.files import refuse_too_many, with_texts
 
 LONGEST_MESSAGE = 100_000
@@ -133,19 +133,24 @@ class Chat:
 
     async def events(self, turn: Turn, after: int) -> AsyncIterator[ChatEvent]:
         """Yield a turn's events behind position ``after``, those to come too, until the last one."""
-        position, has_gap, wait_s = after, False, _LOOK_S
+        (position, has_hole), wait_s = place_of(after), _LOOK_S
         while True:
             for event in await self._events.after(turn.id, position, wait_s=wait_s):
-                has_gap = has_gap or not event.follows(position)
+                has_hole = has_hole or not event.follows(position)
                 position, wait_s = event.id, _LOOK_S
-                if not (has_gap and event.kind == "delta"):  # an answer with a hole is worse than one that comes whole
+                if not has_hole:
                     yield event
+                elif event.kind != "delta":
+                    yield event.behind_hole()
                 if event.is_last:
                     return
             if turn.id in self._carrying:
                 continue
             wait_s = min(2 * wait_s, _LONGEST_LOOK_S)
-            present = await asyncio.to_thread(self._turns.get, turn.user_id, turn.id)
+            try:
+                present = await asyncio.to_thread(self._turns.get, turn.user_id, turn.id)
+            except UnavailableError:  # whether it has ended is unknown: no reason to break every reader's stream off
+                continue
             if present is None or (present.has_ended and not self._events.ends_after(turn.id, position)):
                 yield await self._recalled(present or turn, position)
                 return

@@ -137,6 +137,35 @@ async def test_an_answer_has_no_hole_when_redis_was_emptied(
         assert [(event.kind, event.data) for event in events] == [("done", {"text": "whole"})]
 
 
+async def test_a_hole_is_known_wherever_its_reader_resumes(
+    api: UsersApi, redis: RedisServer, ada: Client, other: Process
+) -> None:
+    async with ada.send("go") as sending, api.client(process=other) as elsewhere:
+        turn = (await anext(sending)).data["id"]
+        await write(api, "first", "second")
+        await copied(redis, turn, 2)
+        async with redis.client() as client:
+            await client.delete(stream_of(turn))
+        api.agent.push(api.agent.run, "tool.started", tool="terminal", preview="ls")
+        async with asyncio.timeout(30), elsewhere.resume(turn, f"{turn}:1") as resumed:
+            await anext(resumed)
+            tool = await anext(resumed)
+        assert tool.kind == "tool"
+        for client in (ada, elsewhere):
+            async with asyncio.timeout(30), client.resume(turn, tool.id) as resumed:
+                await anext(resumed)
+                await write(api, "third")
+                api.agent.push(api.agent.run, "tool.completed", tool="terminal")
+                later = await anext(resumed)
+                assert later.kind == "tool"  # and no piece behind the missing one
+                assert int(later.id.partition(":")[2]) > int(tool.id.partition(":")[2])
+        api.agent.end(api.agent.run, "whole")
+        async with asyncio.timeout(30), ada.resume(turn, later.id) as resumed:
+            *before, end = [event async for event in resumed]
+        assert "delta" not in {event.kind for event in before}
+        assert (end.kind, end.data) == ("done", {"text": "whole"})
+
+
 async def _dropped(process: Process) -> None:
     """Wait until a process has nothing left for Redis."""
     log: Any = process.chat._events

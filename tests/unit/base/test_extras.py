@@ -6,6 +6,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging import requirements
 
 from hermesops.base import extras
 from hermesops.base.extras import Extra, install_command, require
@@ -46,3 +47,19 @@ def test_each_extra_has_packages_in_the_installed_metadata() -> None:
     markers = " ".join(metadata.requires("hermesops") or ())
     for extra in Extra:
         assert f"extra == '{extra}'" in markers
+
+
+def test_a_line_of_the_metadata_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed = []
+
+    class Counted(requirements.Requirement):
+        def __init__(self, line: str) -> None:
+            parsed.append(line)
+            super().__init__(line)
+
+    line = "pydantic>=0.0.1; extra == 'aws'"
+    monkeypatch.setattr(requirements, "Requirement", Counted)
+    monkeypatch.setattr(metadata, "requires", lambda _: [line])
+    for _ in range(3):
+        require(Extra.AWS, "a test")
+    assert parsed == [line]

@@ -12,7 +12,10 @@ import marshal
 import os
 import sys
 
-FORKED = ("hermesops", "pulumi-resource-justavps", "tests.support.crash.programs.dying_command")
+FORKED = (
+    *("hermesops", "pulumi-resource-justavps"),
+    *("tests.support.crash.programs.dying_command", "tests.support.users.kills.hasty_command"),
+)
 """Programs that the server is."""
 
 INHERITS = "--socket"

@@ -45,18 +45,36 @@ class PostgreSql:
 
     def start(self) -> None:
         """Run it; returns when it takes connections."""
-        log = self._socket_folder / "log"
-        with log.open("ab") as output:
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Run it; ``wait`` says when it takes connections. The main thread's, with which the server ends."""
+        with self._log.open("ab") as output:
             self._server = subprocess.Popen(self._command, stdout=output, stderr=output, cwd=self._socket_folder)
+
+    def wait(self) -> None:
+        """Wait until it takes connections."""
         for _ in range(200):
             if self.answers():
                 return
-            assert self._server.poll() is None, log.read_text()
+            assert self._server.poll() is None, self._log.read_text()
             waiting.pause_blocking(0.05)
 
     def stop(self) -> None:
         """Break every connection and end it."""
-        self._server.send_signal(signal.SIGINT)
+        self._end(signal.SIGINT)
+
+    def crash(self) -> None:
+        """End it at once, as after a crash: the next start goes through its log."""
+        self._end(signal.SIGQUIT)
+
+    @property
+    def _log(self) -> Path:
+        return self._socket_folder / "log"
+
+    def _end(self, by: signal.Signals) -> None:
+        self._server.send_signal(by)
         self._server.wait(timeout=20)
 
     def restart(self) -> None:

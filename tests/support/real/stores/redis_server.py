@@ -21,18 +21,21 @@ class RedisServer:
     Args:
         folder: Where its socket and its log are.
         root: Where Debian's packages are unpacked; ``None`` for programs on the path.
+        port: Of loopback, for clients that know no socket; 0 for none.
     """
 
-    def __init__(self, folder: Path, root: Path | None) -> None:
+    def __init__(self, folder: Path, root: Path | None, port: int = 0) -> None:
         self._folder = folder
         self._root = root
+        self._port = port
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Run it; returns when it takes connections."""
         program = self._root / "usr/bin/redis-server" if self._root else "redis-server"
         library = self._root / "usr/lib/x86_64-linux-gnu" if self._root else ""
-        options = {"port": "0", "unixsocket": self._socket, "save": "", "appendonly": "no", "dir": self._folder}
+        options = {"port": self._port, "bind": "127.0.0.1", "unixsocket": self._socket, "dir": self._folder}
+        options |= {"save": "", "appendonly": "no"}
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         with (self._folder / "redis.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -66,11 +69,15 @@ class RedisServer:
 
 
 @contextmanager
-def redis_server(folder: Path) -> Iterator[RedisServer]:
-    """Run a fresh server; it ends with the block, and with this process should that be killed."""
+def redis_server(folder: Path, port: int = 0) -> Iterator[RedisServer]:
+    """Run a fresh server; it ends with the block, and with this process should that be killed.
+
+    Args:
+        port: As of ``RedisServer``.
+    """
     root = None if shutil.which("redis-server") else unpacked(*REDIS)
     require(root or shutil.which("redis-server"), "redis-server")
-    server = RedisServer(folder, root)
+    server = RedisServer(folder, root, port)
     server.start()
     try:
         yield server

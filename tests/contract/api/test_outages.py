@@ -1,0 +1,101 @@
+"""The database goes away for a while: who carries a turn waits for it, and who reads one keeps the stream."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hermesops.base.waiting import Pending, pause, until
+from hermesops.model.chat.transcript import AgentView
+from hermesops.model.chat.turn import Turn
+from hermesops.users.chat import carrier, service
+from tests.support.real.stores.postgresql import PostgreSql
+from tests.support.real.stores.registries import TurnedClock
+from tests.support.users.api import Client, UsersApi, users_api
+
+pytestmark = [pytest.mark.postgres, pytest.mark.turns(15), pytest.mark.usefixtures("quick")]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look again at once."""
+    monkeypatch.setattr(carrier, "_AGAIN_S", 0.02)
+    monkeypatch.setattr(carrier, "_LOOK_S", 0.1)
+    monkeypatch.setattr(service, "_LOOK_S", 0.02)
+
+
+@pytest.fixture
+async def api(tmp_path: Path, postgresql_server: PostgreSql) -> AsyncIterator[UsersApi]:
+    """The clock stands still: no lease runs out, so nobody else takes a turn."""
+    async with users_api(tmp_path, postgresql_server.new_registry(), TurnedClock()) as api:
+        api.agent.says = False
+        yield api
+
+
+async def has_run(api: UsersApi) -> None:
+    async def check() -> bool | Pending[bool]:
+        return bool(api.agent.runs) or Pending("not yet")
+
+    await until(check, what="the agent has a run", timeout_s=20, every_s=0.01)
+
+
+async def test_a_turn_goes_on_once_the_database_is_back(
+    api: UsersApi, ada: Client, postgresql_server: PostgreSql
+) -> None:
+    async with asyncio.timeout(30), ada.send("go") as events:
+        assert (await anext(events)).kind == "turn"
+        await has_run(api)
+        api.agent.push(api.agent.run, "message.delta", delta="first ")
+        assert (await anext(events)).data == {"text": "first "}
+        postgresql_server.crash()
+        try:
+            api.agent.push(api.agent.run, "approval.request", command="rm -r /", choices=["once", "deny"])
+            api.agent.push(api.agent.run, "message.delta", delta="second ")
+            assert (await anext(events)).data == {"text": "second "}  # and no request that nobody recorded
+            api.agent.end(api.agent.run, "first second third")
+            await pause(0.5)
+        finally:
+            postgresql_server.start()
+        assert [(event.kind, event.data) async for event in events] == [("done", {"text": "first second third"})]
+    assert api.agent.posts == 1
+
+
+async def test_a_reader_at_another_process_keeps_its_stream(
+    api: UsersApi, ada: Client, postgresql_server: PostgreSql
+) -> None:
+    async with asyncio.timeout(30), ada.send("go") as events:
+        turn = (await anext(events)).data["id"]
+        await has_run(api)
+        async with api.started() as other, api.client(process=other) as elsewhere, elsewhere.resume(turn) as reading:
+            assert (await anext(reading)).kind == "turn"
+            postgresql_server.crash()
+            try:
+                await pause(0.5)
+            finally:
+                postgresql_server.start()
+            api.agent.end(api.agent.run, "whole")
+            assert [(event.kind, event.data) async for event in reading] == [("done", {"text": "whole"})]
+
+
+async def test_a_look_at_the_agent_that_is_old_by_now_sends_nothing_again(api: UsersApi, ada: Client) -> None:
+    """A process that stood still after its look, while the agent stored the message whose answer was lost."""
+    api.agent.stores, api.agent.loses = False, 1
+    runs = api.process.chat._carrier._runs
+    look = runs.view
+
+    async def old_look(turn: Turn) -> AgentView | None:
+        view = await look(turn)
+        if turn.sent_at is not None and not api.agent.sessions:
+            api.agent.say(turn.session, "user", "go")
+            api.agent.end(api.agent.run, "answered")
+            api.relay.clock.turn(60)
+        return view
+
+    runs.view = old_look  # type: ignore[method-assign]
+    async with asyncio.timeout(30), ada.send("go") as events:
+        await anext(events)
+        await has_run(api)
+        api.agent.run.status = "completed"  # so no run seems to be active
+        assert [(event.kind, event.data) async for event in events] == [("done", {"text": "answered"})]
+    assert api.agent.posts == 1
