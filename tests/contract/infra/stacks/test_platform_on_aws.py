@@ -19,6 +19,7 @@ from hermesops.base.network.aws_client import AbsentError
 from hermesops.infra.stacks.platform.aws.functions import read_sources, redis_password, token_claims
 from hermesops.model.ids import InstanceId
 from tests.support.real.aws_account import REGION, MotoAccount, aws_account
+from tests.support.releases.role_files import rendered
 
 AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
 BOUND = "arn:aws:iam::123456789012:policy/hermesops-staging-backup-user"
@@ -215,6 +216,13 @@ def test_password_files_say_what_is_at_aws(aws: MotoAccount, tmp_path: Path, mon
     assert (tmp_path / "router").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "redis").read_text() == "redis a:b\\c"
     assert (tmp_path / "redis").stat().st_mode & 0o777 == 0o600
+
+
+def test_after_a_boot_tokens_that_have_ended_are_replaced_at_once() -> None:
+    """The files of before are on disk; processes wait for nothing else."""
+    lines = rendered("hermes_platform_aws", "hermes-platform-database-passwords.timer.j2").splitlines()
+
+    assert {"OnBootSec=5s", "OnUnitInactiveSec=60s"} <= set(lines)
 
 
 def test_a_host_that_serves_no_users_gets_no_password_of_redis(

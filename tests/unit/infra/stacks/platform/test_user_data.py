@@ -30,7 +30,8 @@ from hermesops.platform.aws.program import platform_spec
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import Settings
 from hermesops.store.registry.schema.role_grants import API, CONNECTIONS, RIGHTS, ROUTER
-from tests.support.platform.environments import ENVIRONMENTS, run_of, spec_of, variables_of
+from tests.support.platform.environments import ENVIRONMENTS, program_of, run_of, spec_of, variables_of
+from tests.support.platform.mock_aws import run
 
 PLACE = Place("staging", "111122223333", "eu-central-1", "state")
 OF_BUNDLE = {
@@ -88,6 +89,17 @@ def test_a_script_is_refused_by_its_size_before_anything_is_made(environment: st
         UsageError, match=rf"first script of [23]\d{{4}} bytes.* {LARGEST}.*rollout\.hooks with 2\d{{4}}"
     ):
         refuse_long(replace(spec, settings={"rollout": {"hooks": hooks, "stages": "5%"}, "region": "hel1"}))
+
+
+def test_settings_that_three_roles_get_are_reckoned_three_times() -> None:
+    spec = spec_of("production")
+    settings = {**spec.settings, "web": {**spec.settings["web"], "denied": "x" * 1500}}
+    longer = replace(spec, settings=settings)
+
+    script = base64.b64decode(run(program_of(longer), spec.place).one("ec2.LaunchTemplate").inputs["userData"]).decode()
+
+    assert script.count("x" * 1500) == 3
+    assert len(script.encode()) <= most_bytes(longer)
 
 
 def test_the_program_of_an_environment_is_not_made_with_too_long_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
