@@ -100,6 +100,7 @@ class Container:
     authority = cached_property(parts.access.authority)
     certificates = cached_property(parts.access.certificates)
     host_certificates = cached_property(parts.access.host_certificates)
+    user_credentials = cached_property(parts.access.user_credentials)
     machine_certificates = cached_property(parts.access.machine_certificates)
     callers = cached_property(parts.access.callers)
     caller_directory = cached_property(parts.access.caller_directory)

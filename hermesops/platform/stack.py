@@ -56,6 +56,7 @@ class PlatformStack:
     Args:
         make_program: Makes its Pulumi program, from its state as Pulumi exports it; empty before its first run.
         check: Refuses, by the verb that is asked for, what cannot run here, before anything is read.
+        serves: Waits until the users' half answers at the URL of its API; raises where it does not in time.
         hold_lease: Holds the lease of a subject while the context lasts.
     """
 
@@ -66,6 +67,7 @@ class PlatformStack:
     hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]]
     report: Reporter
     check: Callable[[str], None] = lambda _: None
+    serves: Callable[[str], Awaitable[None]] | None = None
 
     @property
     def ref(self) -> StackRef:
@@ -124,12 +126,19 @@ class PlatformStack:
         return await self.engine().up(self.ref, program, may_destroy=lambda _: False, report=self._told)
 
     async def up_alone(self, signed: SavedPreview | None = None) -> "PlatformUp":
-        """Bring up a platform without a machine of its own, under the stack's lease."""
+        """Bring up a platform without a machine of its own, under the stack's lease.
+
+        Raises:
+            UnavailableError: The stack is up, and its users' half does not answer; safe to repeat.
+        """
         begun = time.monotonic()
         self.check("up")  # before the registry is asked for a lease
         async with self.hold_lease(self.lease) as turn:
             done = await turn.guard(self.up(signed))
-        return PlatformUp(done, "", (), round(time.monotonic() - begun, 1))
+        links = {str(name): str(url) for name, url in dict(done.outputs.get("links") or {}).items()}
+        if self.serves and links:
+            await self.serves(links["api"])
+        return PlatformUp(done, "", (), round(time.monotonic() - begun, 1), links=links)
 
     async def refresh(self) -> UpResult:
         """Update the stack's state from the vendor.

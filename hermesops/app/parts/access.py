@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.app.users_container import RowsContainer
     from hermesops.platform.parts.tls import HostCertificates
+    from hermesops.platform.parts.user_credentials import UserCredentials
 
 
 def endpoint(container: "Container") -> "Endpoint":
@@ -113,6 +114,24 @@ def host_certificates(container: "Container") -> "HostCertificates":
     from hermesops.platform.parts.tls import HostCertificates
 
     return HostCertificates(container.env.name, container.registry, partial(load_authority, container))
+
+
+def user_credentials(container: "Container") -> "UserCredentials":
+    """Issues keys and certificates of the users' processes of a host as files."""
+    from hermesops.access.secrets.catalog import BILLING_SECRET, CONNECTIONS_KEY, MESSAGES_KEY
+    from hermesops.access.secrets.keyring.ring import Ring
+    from hermesops.platform.parts.user_credentials import UserCredentials
+
+    secrets, registry = container.secrets, container.registry
+
+    def keys() -> dict[str, str]:
+        return {
+            MESSAGES_KEY.name: secrets.made(MESSAGES_KEY, Ring.fresh().to_text()),
+            BILLING_SECRET.name: secrets.find(BILLING_SECRET) or "",
+            CONNECTIONS_KEY.name: (secrets.find(CONNECTIONS_KEY) or "").strip(),
+        }
+
+    return UserCredentials(keys, lambda: container.callers, lambda: "".join(registry.certificates.list_authorities()))
 
 
 def certificates(container: "Container") -> "Certificates":

@@ -114,6 +114,7 @@ def aws_platform_stack(container: "Container") -> "PlatformStack":
 
     from hermesops.platform.aws.bundle import require_pulumi
     from hermesops.platform.aws.program import aws_program
+    from hermesops.platform.aws.served import wait_until_served
     from hermesops.platform.stack import PlatformStack
 
     async def make(state: "Mapping[str, Any]") -> "Callable[[], Any]":
@@ -128,6 +129,7 @@ def aws_platform_stack(container: "Container") -> "PlatformStack":
         container.platform_lease,
         container.report,
         partial(require_pulumi, container.env),
+        partial(wait_until_served, container.report),
     )
 
 

@@ -4,13 +4,14 @@ It reaches agents through the relay alone, and holds no key of the vendor's.
 """
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hermesops.base.extras import Extra, require
 from hermesops.cli import context
-from hermesops.cli.console import result
+from hermesops.cli.console import Why, advice, result
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.listener import inherited, listen, serve_until_signal
 
@@ -67,6 +68,26 @@ def connections(
     env = context.compose(logs_all=True).env
     server = inherited(descriptor) if descriptor >= 0 else listen(bind, "api", "connections")
     context.run(serve_until_signal(server, serve_connections(env, server), "connections"))
+
+
+@app.command()
+def credentials(
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Gets the files; nobody else may read it.")],
+    reason: Why = "",
+) -> None:
+    """Issue what the users' processes of a platform's host need: keys, and certificates for the relay.
+
+    FOLDER gets messages.key, billing.secret and connections.key, empty where the environment has none, and relay-1.pem
+    and relay-2.pem; a certificate that counts stays. Roles of a host on AWS run it there. stack up platform does this
+    for a local world's host.
+    """
+    container = context.compose()
+    issued = context.run(container.user_credentials.issue(out, why=reason))
+    shape = {"folder": str(issued.folder), "changed": list(issued.changed), "missing": list(issued.missing)}
+    changed = f"wrote {', '.join(issued.changed)}" if issued.changed else "all of them are good"
+    lines = [f"{issued.folder}: {changed}"]
+    lines += [advice(f"there is no {name}:", ("secrets", "set", name, "--from", "FILE")) for name in issued.missing]
+    result("api-credentials", shape, lines)
 
 
 @app.command()

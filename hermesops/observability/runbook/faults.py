@@ -365,6 +365,7 @@ FAULTS = (
     Fault("turns-left", "turns-orphaned", ("TurnsOrphaned",), "a turn has no process of the API any more"),
     Fault("webhook-secret-wrong", "webhooks-refused", ("WebhooksRefused",), "the signing secret is not the endpoint's"),
     Fault("connections-ended", "connections-expired", ("ConnectionsExpired",), "accounts of a service stop working"),
+    Fault("users-door-shut", "users-on-aws", (), "a load balancer on AWS answers nobody"),
     Fault("pulumi-state-cut", "pulumi-state-damaged", (), "a cell's Pulumi state is cut short"),
 )
 """All of them."""

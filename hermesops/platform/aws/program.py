@@ -11,6 +11,9 @@ from hermesops.settings.environment import Environment
 if TYPE_CHECKING:
     from hermesops.infra.stacks.platform.spec import Place, PlatformSpec
 
+_LONGEST_NAME = 16
+"""Characters of an environment's name: a load balancer's has 32, with ``hermesops-`` before it and a word behind."""
+
 
 def aws_program(env: Environment, backend: str) -> Callable[[], Any]:
     """The Pulumi program of an environment's platform.
@@ -33,6 +36,7 @@ def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
     from hermesops.base import assets
     from hermesops.infra.stacks.platform.aws.hosts.user_data import refuse_long
     from hermesops.infra.stacks.platform.spec import PROJECT, PlatformSpec, read_sizes
+    from hermesops.infra.stacks.platform.users_half import users_half
     from hermesops.machines.converge.variables import literal
     from hermesops.platform.parts.control import handed_settings
 
@@ -43,6 +47,7 @@ def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
             f"environment {env.name} has no file {file}", hint="pulumi/platform/README.md describes the file"
         )
     spec = PlatformSpec(place, read_sizes(file.read_text(), str(file)), literal(handed_settings(env)))
+    users_half(spec)  # refuses names that no load balancer can have
     refuse_long(spec)
     return spec
 
@@ -62,4 +67,9 @@ def _place(env: Environment, backend: str) -> "Place":
         )
     if not env.name.isalnum():
         raise UsageError(f"environment {env.name} cannot be on AWS: names of buckets take letters and digits alone")
+    if len(env.name) > _LONGEST_NAME:
+        raise UsageError(
+            f"environment {env.name} cannot be on AWS: with more than {_LONGEST_NAME} characters it is too long for "
+            "names of load balancers"
+        )
     return Place(env.name, platform.account, platform.region, state.netloc)

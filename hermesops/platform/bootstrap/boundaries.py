@@ -72,7 +72,11 @@ def _on_services(spec: BootstrapSpec) -> list[dict[str, Any]]:
             ],
             "*",
         ),
-        allow("RoutersDatabase", ["rds-db:connect"], spec.arn("rds-db", "dbuser:*/router")),
+        allow(
+            "LoginsOfServices",
+            ["rds-db:connect"],
+            [spec.arn("rds-db", f"dbuser:*/{role}") for role in ("router", "hermes_api", "connections")],
+        ),
         allow(
             "Messages",
             [

@@ -32,6 +32,7 @@ _READING = {
     "cognito-idp": ("Describe*", "GetGroup", "GetUserPoolMfaConfig", "ListGroups", "ListTags*", "ListUserPool*"),
     "ec2": ("Describe*",),
     "elasticache": ("Describe*", "List*"),
+    "elasticloadbalancing": ("Describe*",),
     "kms": ("Describe*", "Get*", "List*"),
     "lambda": ("Get*", "List*"),
     "logs": ("Describe*", "ListTags*"),

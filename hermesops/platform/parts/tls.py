@@ -113,7 +113,7 @@ class HostCertificates:
         require_reason(why, "identity", "host", *hosts, "--out", str(folder))
         names = certificate_names(*_checked(hosts))
         caller = CallerName(self.environment, client)
-        _make_private(folder)
+        private_folder(folder)
         authority, now = self.load_authority(), datetime.now(UTC)
         written = dict[str, str]()
         server, own = _read(folder / "server.crt"), _read(folder / "client.crt")
@@ -160,7 +160,7 @@ def is_host(text: str) -> bool:
     return True
 
 
-def _make_private(folder: Path) -> None:
+def private_folder(folder: Path) -> None:
     """Have a folder that nobody but its owner may read.
 
     Raises:

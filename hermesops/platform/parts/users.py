@@ -4,26 +4,21 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-
 from hermesops.access.pki.callers import Callers
 from hermesops.access.secrets.endpoint import Endpoint
-from hermesops.agents.relay.credential import Signed, fresh_pem
+from hermesops.agents.relay.admission import CallerAdmission
 from hermesops.agents.relay.routes import API
 from hermesops.base.narration import Reporter
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import UnavailableError
 from hermesops.localcloud.vendors.issuer import CLIENT
 from hermesops.model.connections.service import BY_SLUG
 from hermesops.platform.host import CertificatePairs, HostAddress, Part, PlainPart
 from hermesops.platform.parts.control import host_users_settings
+from hermesops.platform.parts.user_credentials import PROCESSES
 from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel
 
 ROLES = frozenset({"hermes_platform_api", "hermes_platform_connections", "hermes_platform_edge"})
-
-PROCESSES = (1, 2)
-"""Processes of the API, each with a certificate of its own for the relay."""
 
 UNITS = tuple(
     f"hermesops-{process}.{kind}"
@@ -99,25 +94,10 @@ class ApiPart:
         files = (f"{_API_HOME}/relay-{number}.pem", f"{_API_HOME}/renewed-{number}/relay.pem")
         texts = [await _certificates_in(channel, file) for file in files]
         try:
-            return "" if await asyncio.to_thread(self._counts, texts) else (await fresh_pem(self._sign)).text
+            return await CallerAdmission(API, self.callers, self.authorities).credential(texts, why=_WHY)
         except UnavailableError as error:
             self.report(f"process {number} of the users' API gets no new certificate for the relay: {error.message}")
             return ""
-
-    def _counts(self, texts: Sequence[str]) -> bool:
-        """Whether the newest certificate counts, and trusts whom the platform's services trust."""
-        try:
-            held = [x509.load_pem_x509_certificates(text.encode()) for text in texts if text]
-            trusted = x509.load_pem_x509_certificates(self.authorities().encode())
-            own, *others = max(held, key=lambda chain: chain[0].not_valid_before_utc)
-            caller = self.callers().caller_of(own.public_bytes(Encoding.DER))
-        except (ValueError, RefusedError):
-            return False
-        return caller.name == API and set(others) == set(trusted)
-
-    async def _sign(self, request: str) -> Signed:
-        admitted = await asyncio.to_thread(lambda: self.callers().admit(API, request, why=_WHY))
-        return Signed(admitted.certificate, admitted.authorities)
 
 
 @dataclass(frozen=True)

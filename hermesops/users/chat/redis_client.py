@@ -1,5 +1,6 @@
 """The client of the Redis that carries events of turns, from settings."""
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -7,9 +8,11 @@ from urllib.parse import urlsplit
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.credentials import CredentialProvider
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from hermesops.base.files.private_file import read_secret
-from hermesops.errors import Hint, UsageError
+from hermesops.errors import HermesError, Hint, UsageError
 
 if TYPE_CHECKING:
     from hermesops.settings.sections import WebSettings
@@ -27,7 +30,7 @@ def redis_client(web: "WebSettings") -> Redis:
             ``authorities.crt``, ``client.crt``, ``client.key``.
 
     Raises:
-        UsageError: A file that the settings name cannot be read.
+        UsageError: A certificate that the settings name cannot be read. Of a password that cannot, connections say so.
     """
     url = urlsplit(web.redis_url)
     options: dict[str, Any] = {}
@@ -37,16 +40,49 @@ def redis_client(web: "WebSettings") -> Redis:
             files = {"ca_certs": "authorities.crt", "certfile": "client.crt", "keyfile": "client.key"}
             options |= {f"ssl_{name}": _readable(folder / file) for name, file in files.items()}
     if web.redis_password_file:
-        options["password"] = read_secret(web.redis_password_file, what="the password of Redis")
+        options["credential_provider"] = _Login(url.username or "", web.redis_password_file)
+    else:
+        options["username"] = url.username
     return Redis(
         host=url.hostname or "localhost",
         port=url.port or _PORT,
-        username=url.username,
         socket_connect_timeout=_CONNECT_S,
         max_connections=_MOST_CONNECTIONS,
         retry=Retry(NoBackoff(), 0),  # its user repeats, and goes on without it
         **options,
     )
+
+
+class _Login(CredentialProvider):
+    """The user and the password of each new connection: a password that changes by itself is in the file as it is now.
+
+    Args:
+        user: Empty for the server's default.
+    """
+
+    def __init__(self, user: str, file: Path) -> None:
+        self._user = user
+        self._file = file
+
+    def get_credentials(self) -> tuple[str] | tuple[str, str]:
+        """Read them.
+
+        Raises:
+            HermesError: The file cannot be read.
+        """
+        password = read_secret(self._file, what="the password of Redis")
+        return (self._user, password) if self._user else (password,)
+
+    async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
+        """Read them, for a connection.
+
+        Raises:
+            redis.exceptions.ConnectionError: The file cannot be read; users of Redis go on without it.
+        """
+        try:
+            return await asyncio.to_thread(self.get_credentials)
+        except HermesError as error:
+            raise RedisConnectionError(error.message) from error
 
 
 def _readable(file: Path) -> str:

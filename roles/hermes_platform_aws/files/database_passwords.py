@@ -1,7 +1,8 @@
-"""Writes the database's passwords where libpq reads them at each connection; argument: the file of settings.
+"""Writes passwords where their users read them at each connection; argument: the file of settings.
 
-The owner's password is in a secret that RDS changes. Other roles are made where they are missing, and enter by a token
-of IAM that is good for a quarter of an hour. It runs every minute. It imports nothing of hermesops.
+The password of the database's owner is in a secret that RDS changes. Other roles are made where they are missing, and
+enter by a token of IAM that is good for a quarter of an hour. Redis' password is in a secret that a function changes.
+It runs every minute. It imports nothing of hermesops.
 """
 
 import json
@@ -23,8 +24,8 @@ def main() -> None:
     """Write all files."""
     settings = json.loads(Path(sys.argv[1]).read_text())
     database, region = settings["database"], settings["region"]
-    found = boto3.client("secretsmanager", region).get_secret_value(SecretId=database["secret"])
-    owner = json.loads(found["SecretString"])
+    secrets = boto3.client("secretsmanager", region)
+    owner = read(secrets, database["secret"])
     roles = sorted({one["role"] for one in settings["passfiles"]} - {""})
     if roles:
         make_roles(database, owner, roles)
@@ -34,6 +35,14 @@ def main() -> None:
         token = one["role"] and signer.generate_db_auth_token(database["host"], int(database["port"]), user)
         password = token or owner["password"]
         write(Path(one["file"]), line_of(database, user, password), one["user"])
+    if redis := settings.get("redis"):  # last: who waits for Redis works on without it
+        write(Path(redis["file"]), read(secrets, redis["secret"])["password"], redis["user"])
+
+
+def read(secrets: Any, arn: str) -> Mapping[str, str]:  # noqa: ANN401 - boto3 makes its types as it runs
+    """A secret with ``username`` and ``password``."""
+    document: Mapping[str, str] = json.loads(secrets.get_secret_value(SecretId=arn)["SecretString"])
+    return document
 
 
 def make_roles(database: Mapping[str, Any], owner: Mapping[str, str], roles: list[str]) -> None:
@@ -70,9 +79,10 @@ def write(file: Path, text: str, owner: str) -> None:
     draft = file.with_name(f".{file.name}.draft")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    # By descriptor: the folder may be its reader's, who could put a link in the place of the name.
+    os.fchown(descriptor, known.pw_uid, known.pw_gid)
     with os.fdopen(descriptor, "w") as opened:
         opened.write(text)
-    os.chown(draft, known.pw_uid, known.pw_gid)
     draft.rename(file)
 
 

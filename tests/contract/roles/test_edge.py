@@ -205,6 +205,24 @@ async def test_many_requests_of_one_address_are_refused_and_another_address_is_s
         assert (refused.json()["code"], refused.headers["retry-after"]) == ("too-many-requests", "5")
 
 
+async def test_checks_of_a_load_balancer_are_answered_by_the_apis_own_name_and_nothing_else_is(
+    tmp_path: Path, root: Path, processes: list[Process]
+) -> None:
+    """They ask for the host's address; the API refuses whoever asks for another name than its own."""
+    async with contextlib.AsyncExitStack() as stack:
+        await both(stack, processes)
+        given = {"hermes_platform_edge_health_host": ORIGIN, "hermes_platform_edge_keepalive_seconds": 180}
+        _, http = await stack.enter_async_context(opened(tmp_path, root, processes, given))
+
+        async def host_behind(path: str, host: str) -> str:
+            answer = await http.get(path, headers={"host": host})
+            return str(answer.json()["headers"]["host"])
+
+        assert await host_behind("/health", "10.60.0.5:8449") == ORIGIN
+        assert await host_behind("/health/x", "10.60.0.5:8449") == "10.60.0.5:8449"
+        assert await host_behind("/api/hermes/me", "evil.test") == "evil.test"
+
+
 async def test_an_address_of_the_clients_own_making_changes_nothing(
     tmp_path: Path, root: Path, processes: list[Process]
 ) -> None:

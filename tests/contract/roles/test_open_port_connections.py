@@ -23,11 +23,12 @@ RULES = {
     "__hermes_base_agent": {},
     "hermes_base_open_ports": [8443, 8444],
     "hermes_base_open_port_connections": MOST,
+    "hermes_base_open_ports_from": {"8449": ["198.51.100.2/32"]},
 }
 LISTENER = """
 import selectors, socket
 chosen = selectors.DefaultSelector()
-for port in (8443, 8444):
+for port in (8443, 8444, 8449):
     listener = socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
     chosen.register(listener, selectors.EVENT_READ, "listens")
 print("listens", flush=True)
@@ -156,6 +157,13 @@ def test_one_address_has_so_many_connections_and_others_theirs(client: Client) -
     assert [client.opens(BOB) for _ in range(MOST)] == [True] * MOST
     client.closes(ADA)
     _until(lambda: client.opens(ADA), "what is closed does not count")
+
+
+def test_a_load_balancers_port_is_open_to_it_alone_and_for_any_number(client: Client) -> None:
+    assert [client.opens(ADA, 8449) for _ in range(3 * MOST)] == [True] * 3 * MOST
+    assert client.opens(ADA), "and counts for no other port"
+    assert not client.opens(BOB, 8449)
+    assert not client.opens(ADA6, 8449)
 
 
 def test_of_ipv6_a_network_counts(client: Client) -> None:

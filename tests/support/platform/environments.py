@@ -3,11 +3,12 @@
 ``python -m tests.support.platform.environments`` writes the golden texts anew.
 """
 
+import base64
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hermesops.base import assets
 from hermesops.infra.stacks.platform.spec import PROJECT, Place, PlatformSpec, read_sizes
@@ -18,14 +19,18 @@ if TYPE_CHECKING:
     from hermesops.infra.stacks.platform.aws.program import AwsPlatformProgram
 
 ENVIRONMENTS = ("staging", "production")
+USERS = {"connections": {"services": "gmail=ac_1,slack=ac_2"}, "billing": {"prices": {"price_1": "light"}}}
+"""Settings of a users' half, beside the address of its pages."""
+
 GOLDEN = Path(__file__).parents[2] / "data" / "platform"
 
 
-def spec_of(environment: str) -> PlatformSpec:
-    """A committed platform, in an account that does not exist."""
+def spec_of(environment: str, *, users: bool = True) -> PlatformSpec:
+    """A committed platform, in an account that does not exist; it serves users, or does not."""
     file = assets.folder("pulumi") / PROJECT / f"Pulumi.{environment}.yaml"
     place = Place(environment, "111122223333", "eu-central-1", f"hermesops-{environment}-state")
-    return PlatformSpec(place, read_sizes(file.read_text(), file.name))
+    sizes = read_sizes(file.read_text(), file.name)
+    return PlatformSpec(place, sizes, {**USERS, "web": {"origin": f"https://app.{sizes.domain}"}} if users else {})
 
 
 def program_of(spec: PlatformSpec) -> "AwsPlatformProgram":
@@ -41,6 +46,13 @@ def run_of(environment: str) -> Run:
     """Run the program of a committed platform; what it registers and exports."""
     spec = spec_of(environment)
     return run(program_of(spec), spec.place)
+
+
+def variables_of(run: Run) -> dict[str, Any]:
+    """Role variables of the host, as its first script has them."""
+    script = base64.b64decode(run.one("ec2.LaunchTemplate").inputs["userData"]).decode()
+    document: dict[str, Any] = json.loads(script.split("cat >variables.json <<'END'\n")[1].split("\nEND\n")[0])
+    return document
 
 
 def golden(run: Run) -> str:

@@ -60,6 +60,9 @@ ELSEWHERE = {
         "tests/integration/test_platform_restore.py::test_the_registry_goes_on_with_a_new_epoch_that_machines_follow"
     ),
     "machine-cut-off": "tests/e2e/test_break_glass.py::test_the_runbook_gets_onto_a_machine_that_is_cut_off",
+    "users-door-shut": (
+        "tests/contract/platform/test_platform_up.py::test_a_door_that_does_not_answer_in_time_is_told_with_the_runbook"
+    ),
     "release-takes-no-turns": "tests/e2e/test_runbook.py::test_a_halted_rollout_is_ended_once_somebody_picks_that",
 }
 """Tests that do so for reasons of their own as well."""

@@ -36,6 +36,21 @@ def test_connections_to_open_ports_are_bounded_where_that_is_wanted() -> None:
     )
 
 
+def test_a_port_for_some_networks_is_open_to_them_alone_and_before_connections_are_counted() -> None:
+    """A load balancer has one address for all clients."""
+    given = {
+        "hermes_base_open_ports": [8443],
+        "hermes_base_open_port_connections": 100,
+        "hermes_base_open_ports_from": {"8449": ["10.60.64.0/20", "10.60.80.0/20"]},
+    }
+    rules = rendered("hermes_base", "firewall.nft.j2", {**GIVEN, **given})
+
+    line = "tcp dport 8449 ip saddr { 10.60.64.0/20, 10.60.80.0/20 } accept"
+    assert [text.strip() for text in rules.splitlines() if "8449" in text] == [line]
+    assert rules.index(line) < rules.index("ct count over 100")
+    assert rules.index("chain input") < rules.index(line) < rules.index("chain output")
+
+
 def test_only_users_of_hermesops_own_services_act_with_the_role_of_a_host_at_aws() -> None:
     """By number, before the rule that refuses everybody; the router, which tenants feed, is none of them."""
     users = {"hermesops": 991, "hermesops-identity": 992, "hermesops-relay": 994, "hermes-alarms": 993}

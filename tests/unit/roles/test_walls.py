@@ -127,6 +127,9 @@ def test_the_users_api_reaches_the_registry_the_relay_and_its_issuer_and_nothing
     assert rules[5:] == ["tcp dport 443 accept", "reject"]
     shared = _opened(rendered(API, "api-walls.nft.j2", {"hermes_platform_api_redis": True}))
     assert [rule for rule in shared if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 6380 accept"]
+    elsewhere = _opened(rendered(API, "api-walls.nft.j2", {"hermes_platform_api_redis_port": 6379}))
+    assert [rule for rule in elsewhere if rule not in rules] == ["tcp dport 6379 accept"]
+    assert elsewhere.index("tcp dport 6379 accept") == 2, "before networks without a way to the internet are refused"
     of_world = _opened(rendered(API, "api-walls.nft.j2", {"hermes_platform_api_loopback_ports": [7001]}))
     assert [rule for rule in of_world if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 7001 accept"]
 

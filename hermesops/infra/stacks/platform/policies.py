@@ -6,6 +6,7 @@ Pure: a test or a pipeline runs the program against an engine that only records 
 
 from collections.abc import Callable, Mapping
 
+from hermesops.infra.stacks.platform.balancer_policies import CHECKS_OF_BALANCER
 from hermesops.infra.stacks.platform.iam_statements import (
     allowed_statements,
     is_wide,
@@ -14,7 +15,7 @@ from hermesops.infra.stacks.platform.iam_statements import (
     stays_in_account,
     texts_of,
 )
-from hermesops.infra.stacks.platform.policy_check import Check, Program, Violation
+from hermesops.infra.stacks.platform.policy_check import Check, Program, Violation, group_of, has, is_not, lacks
 from hermesops.infra.stacks.registered import Registered
 
 SEALED_BY: Mapping[str, str] = {
@@ -92,8 +93,17 @@ CHANGED_BY_PEOPLE: Mapping[str, str] = {
 }
 """Secrets that no function rotates, and why."""
 
-OPEN_TO_ALL = frozenset({8443, 8444, 8446})
-"""Ports that the internet reaches: users' machines are at another vendor. Each proves who asks."""
+OPEN_TO_ALL: Mapping[str, frozenset[int]] = {"hosts": frozenset({8443, 8444, 8446}), "balancer": frozenset({443})}
+"""Ports that the internet reaches, by security group.
+
+Users' machines are at another vendor, and each of the hosts' ports authenticates its clients. The load balancer passes
+browsers and agents on to the hosts' door.
+"""
+
+SEALED_BY_AMAZON: Mapping[str, str] = {
+    "access-logs": "load balancers write with S3's own key and no other (AWS's guide, 'Enable access logs')",
+}
+"""Buckets without a key of ours, and why."""
 
 KINDS = frozenset(
     {
@@ -114,6 +124,9 @@ KINDS = frozenset(
         "ec2.Vpc",
         "ec2.VpcEndpoint",
         "elasticache.SubnetGroup",
+        "lb.Listener",
+        "lb.LoadBalancer",
+        "lb.TargetGroup",
         "elasticache.User",
         "elasticache.UserGroup",
         "iam.InstanceProfile",
@@ -146,20 +159,6 @@ def violations(program: Program) -> list[Violation]:
     return violations_found
 
 
-def _lacks(*keys: str) -> Callable[[Program, Registered], bool]:
-    """Make a check that one of these properties is missing, empty or false."""
-    return lambda _, resource: not all(resource.inputs.get(key) for key in keys)
-
-
-def _has(*keys: str) -> Callable[[Program, Registered], bool]:
-    """Make a check that one of these properties is present, and neither empty nor false."""
-    return lambda _, resource: any(resource.inputs.get(key) for key in keys)
-
-
-def _is_not(key: str, value: object) -> Callable[[Program, Registered], bool]:
-    return lambda _, resource: resource.inputs.get(key) != value
-
-
 def _less(key: str, least: int) -> Callable[[Program, Registered], bool]:
     return lambda _, resource: resource.inputs.get(key, 0) < least
 
@@ -176,6 +175,8 @@ def _alone(kind: str) -> Callable[[Program, Registered], bool]:
 def _bucket_in_clear(program: Program, resource: Registered) -> bool:
     sealing = program.beside(resource, "s3.BucketServerSideEncryptionConfiguration")
     rule = sealing.inputs["rules"][0]["applyServerSideEncryptionByDefault"] if sealing else {}
+    if resource.name in SEALED_BY_AMAZON:
+        return rule.get("sseAlgorithm") != "AES256"
     return rule.get("sseAlgorithm") != "aws:kms" or not rule.get("kmsMasterKeyId")
 
 
@@ -188,7 +189,8 @@ def _lets_internet_in(_: Program, resource: Registered) -> str:
     source = f"{resource.inputs.get('cidrIpv4', '')}{resource.inputs.get('cidrIpv6', '')}"
     first, last = resource.inputs.get("fromPort", 0), resource.inputs.get("toPort", 65535)
     ports = range(int(first), int(last) + 1)
-    return f"ports {first} to {last}" if source.endswith("/0") and not OPEN_TO_ALL.issuperset(ports) else ""
+    is_open = OPEN_TO_ALL.get(group_of(resource), frozenset()).issuperset(ports)
+    return f"ports {first} to {last}" if source.endswith("/0") and not is_open else ""
 
 
 def _bucket_open(program: Program, resource: Registered) -> bool:
@@ -300,24 +302,24 @@ _DATABASE, _NODES, _BUCKET, _TEMPLATE = (
 )
 
 CHECKS = (
-    *(Check("sealed", (kind,), f"has no key of ours ({key})", _lacks(key)) for kind, key in SEALED_BY.items()),
-    Check("sealed", (_DATABASE,), "is stored in the clear", _lacks("storageEncrypted")),
+    *(Check("sealed", (kind,), f"has no key of ours ({key})", lacks(key)) for kind, key in SEALED_BY.items()),
+    Check("sealed", (_DATABASE,), "is stored in the clear", lacks("storageEncrypted")),
     Check(
-        "sealed", (_DATABASE,), "stores performance data without a key of ours", _lacks("performanceInsightsKmsKeyId")
+        "sealed", (_DATABASE,), "stores performance data without a key of ours", lacks("performanceInsightsKmsKeyId")
     ),
-    Check("sealed", (_DATABASE,), "has a password without a key of ours", _lacks("masterUserSecretKmsKeyId")),
-    Check("sealed", (_NODES,), "is stored in the clear", _lacks("atRestEncryptionEnabled")),
+    Check("sealed", (_DATABASE,), "has a password without a key of ours", lacks("masterUserSecretKmsKeyId")),
+    Check("sealed", (_NODES,), "is stored in the clear", lacks("atRestEncryptionEnabled")),
     Check("sealed", (_BUCKET,), "is not sealed by a key of ours", _bucket_in_clear),
     Check("sealed", (_TEMPLATE,), "has a disk that is not sealed by a key of ours", _disk_in_clear),
-    Check("sealed", ("kms.Key",), "does not rotate", _lacks("enableKeyRotation")),
-    Check("closed", (_DATABASE,), "has a public address", _is_not("publiclyAccessible", value=False)),
-    Check("closed", ("ec2.Subnet",), "gives every machine a public address", _has("mapPublicIpOnLaunch")),
+    Check("sealed", ("kms.Key",), "does not rotate", lacks("enableKeyRotation")),
+    Check("closed", (_DATABASE,), "has a public address", is_not("publiclyAccessible", value=False)),
+    Check("closed", ("ec2.Subnet",), "gives every machine a public address", has("mapPublicIpOnLaunch")),
     Check("closed", ("vpc.SecurityGroupIngressRule",), "lets the internet in", _lets_internet_in),
     Check(
         "closed",
         ("ec2.SecurityGroup", "ec2.DefaultSecurityGroup"),
         "has rules that are not resources, which no policy sees",
-        _has("ingress", "egress"),
+        has("ingress", "egress"),
     ),
     Check("closed", (_BUCKET,), "can be made public", _bucket_open),
     Check("closed", _ALL, "lets anybody in", _lets_anybody),
@@ -325,12 +327,12 @@ CHECKS = (
     Check("tagged", ("autoscaling.Group",), "lacks tags of the environment", _group_untagged),
     Check("tagged", (_TEMPLATE,), "makes machines without tags of the environment", _machines_untagged),
     Check("backed up", (_DATABASE,), "cannot be restored far enough back", _few_backups),
-    Check("backed up", (_DATABASE,), "leaves no snapshot when it is deleted", _has("skipFinalSnapshot")),
-    Check("backed up", (_DATABASE,), "leaves no named snapshot when it is deleted", _lacks("finalSnapshotIdentifier")),
-    Check("backed up", (_DATABASE,), "deletes its backups with itself", _is_not("deleteAutomatedBackups", value=False)),
-    Check("backed up", (_DATABASE,), "has no standby in another zone", _in_production(_lacks("multiAz"))),
+    Check("backed up", (_DATABASE,), "leaves no snapshot when it is deleted", has("skipFinalSnapshot")),
+    Check("backed up", (_DATABASE,), "leaves no named snapshot when it is deleted", lacks("finalSnapshotIdentifier")),
+    Check("backed up", (_DATABASE,), "deletes its backups with itself", is_not("deleteAutomatedBackups", value=False)),
+    Check("backed up", (_DATABASE,), "has no standby in another zone", _in_production(lacks("multiAz"))),
     Check("backed up", (_NODES,), "keeps no snapshot", _less("snapshotRetentionLimit", 1)),
-    Check("backed up", (_NODES,), "has no replica in another zone", _in_production(_lacks("multiAzEnabled"))),
+    Check("backed up", (_NODES,), "has no replica in another zone", _in_production(lacks("multiAzEnabled"))),
     Check("backed up", (_BUCKET,), "keeps no versions", _without_versions),
     Check("backed up", (_BUCKET,), "has no object lock", _without_lock),
     Check(
@@ -339,9 +341,9 @@ CHECKS = (
         "is not protected and retained",
         lambda _, resource: not (resource.protect and resource.retain),
     ),
-    Check("protected", (_DATABASE,), "can be deleted at AWS", _lacks("deletionProtection")),
-    Check("protected", ("cognito.UserPool",), "can be deleted at AWS", _is_not("deletionProtection", "ACTIVE")),
-    Check("protected", (_BUCKET, "route53.Zone"), "is deleted with all that is in it", _has("forceDestroy")),
+    Check("protected", (_DATABASE,), "can be deleted at AWS", lacks("deletionProtection")),
+    Check("protected", ("cognito.UserPool",), "can be deleted at AWS", is_not("deletionProtection", "ACTIVE")),
+    Check("protected", (_BUCKET, "route53.Zone"), "is deleted with all that is in it", has("forceDestroy")),
     Check(
         "protected",
         ("secretsmanager.Secret",),
@@ -359,31 +361,32 @@ CHECKS = (
         "least rights",
         ("iam.Role",),
         "has policies that are not resources, which no policy sees",
-        _has("inlinePolicies", "managedPolicyArns"),
+        has("inlinePolicies", "managedPolicyArns"),
     ),
     Check("least rights", ("iam.RolePolicyAttachment",), "has more than a service's own policy", _more_than_a_services),
     Check("least rights", _ALL, "has a wildcard without a listed reason", _says_everything),
     Check("TLS only", (_DATABASE,), "takes connections in the clear", _clear_database),
-    Check("TLS only", (_NODES,), "takes connections in the clear", _is_not("transitEncryptionMode", "required")),
-    Check("TLS only", (_NODES,), "has no TLS", _lacks("transitEncryptionEnabled")),
+    Check("TLS only", (_NODES,), "takes connections in the clear", is_not("transitEncryptionMode", "required")),
+    Check("TLS only", (_NODES,), "has no TLS", lacks("transitEncryptionEnabled")),
     Check("TLS only", (_BUCKET,), "takes requests in the clear", _clear_policy("s3.BucketPolicy")),
     Check("TLS only", ("sns.Topic",), "takes requests in the clear", _clear_policy("sns.TopicPolicy")),
     Check("TLS only", ("sqs.Queue",), "takes requests in the clear", _clear_policy("sqs.QueuePolicy")),
-    Check("known users", (_NODES,), "accepts clients without a user", _lacks("userGroupIds")),
+    Check("known users", (_NODES,), "accepts clients without a user", lacks("userGroupIds")),
     Check("known users", ("elasticache.User",), "needs no password", _open_user),
     Check("known users", (_TEMPLATE,), "exposes its role to server-side request forgery", _old_metadata),
-    Check("known users", (_TEMPLATE,), "takes an SSH key that nobody rotates", _has("keyName")),
+    Check("known users", (_TEMPLATE,), "takes an SSH key that nobody rotates", has("keyName")),
     Check("known users", ("cognito.UserPoolClient",), "has refresh tokens that work twice", _refreshed_twice),
     Check(
         "known users",
         ("cognito.UserPoolClient",),
         "returns tokens in URLs",
-        _is_not("allowedOauthFlows", ["code"]),
+        is_not("allowedOauthFlows", ["code"]),
     ),
     Check("rotated", ("secretsmanager.Secret",), "is never changed", _never_changed),
-    Check("rotated", (_DATABASE,), "has a password that RDS does not manage", _lacks("manageMasterUserPassword")),
+    Check("rotated", (_DATABASE,), "has a password that RDS does not manage", lacks("manageMasterUserPassword")),
     Check("rotated", (_DATABASE,), "has a password that is never changed", _alone("secretsmanager.SecretRotation")),
-    Check("judged", ("cloudwatch.LogGroup",), "is kept for ever", _lacks("retentionInDays")),
+    Check("judged", ("cloudwatch.LogGroup",), "is kept for ever", lacks("retentionInDays")),
+    *CHECKS_OF_BALANCER,
     Check(
         "judged",
         _ALL,

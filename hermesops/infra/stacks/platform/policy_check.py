@@ -62,3 +62,23 @@ class Check:
     kinds: tuple[str, ...]
     what: str
     wrong: Callable[[Program, Registered], object]
+
+
+def lacks(*keys: str) -> Callable[[Program, Registered], bool]:
+    """Make a check that one of these properties is missing, empty or false."""
+    return lambda _, resource: not all(resource.inputs.get(key) for key in keys)
+
+
+def has(*keys: str) -> Callable[[Program, Registered], bool]:
+    """Make a check that one of these properties is present, and neither empty nor false."""
+    return lambda _, resource: any(resource.inputs.get(key) for key in keys)
+
+
+def is_not(key: str, value: object) -> Callable[[Program, Registered], bool]:
+    """Make a check that a property has another value."""
+    return lambda _, resource: resource.inputs.get(key) != value
+
+
+def group_of(rule: Registered) -> str:
+    """Name of the security group that a rule is of: a dry run's ids are names."""
+    return str(rule.inputs.get("securityGroupId", "")).removesuffix("-id")

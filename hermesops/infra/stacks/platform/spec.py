@@ -136,6 +136,13 @@ class AuthSpec(_Part):
     logout_pages: tuple[Page, ...] = Field((), description="Pages that users see after signing out", strict=False)
 
 
+class UsersSpec(_Part):
+    """The load balancer before the users' half; there is one where the environment has a ``web.origin``."""
+
+    log_days: int = Field(30, ge=1, le=365, description="Days for which its access logs are kept")
+    most_log_gib: int = Field(20, ge=1, le=10_000, description="GiB of its access logs above which a ticket opens")
+
+
 class AlarmSpec(_Part):
     """Budget, and receivers of e-mails from alarms."""
 
@@ -156,6 +163,7 @@ class Sizes(_Part):
     backups: BackupSpec
     auth: AuthSpec
     alarms: AlarmSpec
+    users: UsersSpec = UsersSpec()
     logs_days: int = Field(90, ge=1, le=3653, description="Days for which CloudWatch keeps logs")
 
 

@@ -19,6 +19,7 @@ from hermesops.base.network.aws_client import AbsentError
 from hermesops.infra.stacks.platform.aws.functions import read_sources, redis_password, token_claims
 from hermesops.model.ids import InstanceId
 from tests.support.real.aws_account import REGION, MotoAccount, aws_account
+from tests.support.releases.role_files import rendered
 
 AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
 BOUND = "arn:aws:iam::123456789012:policy/hermesops-staging-backup-user"
@@ -184,7 +185,7 @@ def _program(name: str) -> ModuleType:
 PASSWORDS, ALARMS = _program("database_passwords"), _program("amazon_alarms")
 
 
-def _settings(aws: MotoAccount, folder: Path, password: str) -> Path:
+def _settings(aws: MotoAccount, folder: Path, password: str, *, has_redis: bool = True) -> Path:
     text = json.dumps({"username": "hermesops", "password": password})
     arn = aws.client("secretsmanager").create_secret(Name=f"rds!{password}", SecretString=text)["ARN"]
     database = {"host": "db.internal", "port": "5432", "name": "hermesops", "secret": arn, "authorities": "/ca"}
@@ -193,8 +194,11 @@ def _settings(aws: MotoAccount, folder: Path, password: str) -> Path:
         {"user": user, "home": str(folder), "file": str(folder / ".pgpass"), "role": ""},
         {"user": user, "home": "/nonexistent", "file": str(folder / "router"), "role": "router"},
     ]
+    redis_text = json.dumps({"username": USER, "password": f"redis {password}"})
+    redis_arn = aws.client("secretsmanager").create_secret(Name=f"redis{password}", SecretString=redis_text)["ARN"]
+    redis = {"secret": redis_arn, "user": user, "file": str(folder / "redis")} if has_redis else {}
     file = folder / "aws.json"
-    file.write_text(json.dumps({"region": REGION, "database": database, "passfiles": files}))
+    file.write_text(json.dumps({"region": REGION, "database": database, "passfiles": files, "redis": redis}))
     return file
 
 
@@ -210,6 +214,42 @@ def test_password_files_say_what_is_at_aws(aws: MotoAccount, tmp_path: Path, mon
     token = (tmp_path / "router").read_text()
     assert token.startswith("db.internal:5432:hermesops:router:db.internal\\:5432/?Action=connect&DBUser=router")
     assert (tmp_path / "router").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "redis").read_text() == "redis a:b\\c"
+    assert (tmp_path / "redis").stat().st_mode & 0o777 == 0o600
+
+
+def test_after_a_boot_tokens_that_have_ended_are_replaced_at_once() -> None:
+    """The files of before are on disk; processes wait for nothing else."""
+    lines = rendered("hermes_platform_aws", "hermes-platform-database-passwords.timer.j2").splitlines()
+
+    assert {"OnBootSec=5s", "OnUnitInactiveSec=60s"} <= set(lines)
+
+
+def test_a_host_that_serves_no_users_gets_no_password_of_redis(
+    aws: MotoAccount, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PASSWORDS, "make_roles", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["program", str(_settings(aws, tmp_path, "another", has_redis=False))])
+
+    PASSWORDS.main()
+
+    assert not (tmp_path / "redis").exists()
+    assert (tmp_path / ".pgpass").exists()
+
+
+def test_a_link_that_takes_the_place_of_a_draft_gets_no_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a file may be its reader's, who would otherwise be given any file of the host."""
+    target, file = tmp_path / "shadow", tmp_path / "passwords"
+    target.write_text("root's")
+    owners: list[Path] = []
+    monkeypatch.setattr(os, "chown", lambda path, *_: owners.append(Path(path)))
+    monkeypatch.setattr(os, "fchown", lambda *_: (tmp_path / ".passwords.draft").unlink(missing_ok=True))
+
+    with pytest.raises(FileNotFoundError):
+        PASSWORDS.write(file, "text", os.environ.get("USER") or "root")  # noqa: TID251 - who runs this test
+
+    assert owners == []
+    assert target.read_text() == "root's"
 
 
 def _message(content: object, subject: str = "") -> str:

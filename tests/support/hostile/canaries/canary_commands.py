@@ -185,6 +185,7 @@ ENDLESS: Mapping[str, float] = {"worker": 6.0, "identity serve": 4.0, "relay ser
 EXPLAINED: Mapping[str, str] = {
     "api openapi": "prints what is committed, and reads no secret; tests/unit/api/test_openapi.py",
     "api serve": "serves until a signal; the first browser starts it: tests/e2e/test_chat_page.py",
+    "api credentials": "writes keys into files; tests/contract/platform/test_user_credentials.py reads what it prints",
     "api connections": "serves until a signal, outside the local world: tests/contract/api/test_serve_connections.py",
     "release check-upstream": "reads one list and no secret; tests/unit/machines/capabilities/test_upstream.py",
     "local serve": "local up starts it; it runs during all the others, and is watched",

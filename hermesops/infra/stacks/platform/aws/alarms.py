@@ -21,6 +21,9 @@ _TRIES = 20
 _POLL_S = 20
 _WAITING_S = 900
 _GIB = 1024**3
+_DAY_S = 24 * 3600
+_REFUSED = 20
+"""Requests in five minutes: a host that is replaced costs some, and pages by itself."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +223,67 @@ class Alarms(pulumi.ComponentResource):
 
 def _tls_only(action: str, arn: Input[str]) -> Statement:
     return deny("TlsOnly", [action], [arn], Principal="*", Condition={"Bool": {"aws:SecureTransport": "false"}})
+
+
+@dataclass(frozen=True)
+class BalancerMetrics:
+    """Names of a load balancer in CloudWatch.
+
+    Attributes:
+        balancer: Of the load balancer.
+        targets: Of the group of its targets.
+        log_bucket: Name of the bucket of its access logs.
+        most_log_gib: GiB of that bucket above which a ticket opens.
+    """
+
+    balancer: Input[str]
+    targets: Input[str]
+    log_bucket: str
+    most_log_gib: int
+
+
+def alarms_of_balancer(metrics: BalancerMetrics) -> list[Alarm]:
+    """Alarms about the way of users to the hosts."""
+    of_balancer = {"LoadBalancer": metrics.balancer}
+    return [
+        Alarm(
+            "users-door",
+            "No host's door answers the load balancer: users and agents get 502 or 503",
+            "page",
+            "AWS/ApplicationELB",
+            "HealthyHostCount",
+            {**of_balancer, "TargetGroup": metrics.targets},
+            1,
+            above=False,
+            statistic="Maximum",
+            period_s=60,
+            periods=5,
+            missing="breaching",
+        ),
+        Alarm(
+            "users-refused",
+            "The load balancer itself answers users with errors",
+            "ticket",
+            "AWS/ApplicationELB",
+            "HTTPCode_ELB_5XX_Count",
+            of_balancer,
+            _REFUSED,
+            statistic="Sum",
+            missing="notBreaching",
+        ),
+        Alarm(
+            "access-logs-size",
+            "The load balancer's access logs are larger than the stack's file expects: an attack, or more users",
+            "ticket",
+            "AWS/S3",
+            "BucketSizeBytes",
+            {"BucketName": metrics.log_bucket, "StorageType": "StandardStorage"},
+            metrics.most_log_gib * _GIB,
+            period_s=_DAY_S,
+            periods=1,
+            missing="notBreaching",
+        ),
+    ]
 
 
 def alarms_of(

@@ -21,6 +21,8 @@ _ARNS: Mapping[str, str] = {
     "aws:iam/policy:Policy": "arn:aws:iam::111122223333:policy{inputs[path]}{inputs[name]}",
     "aws:iam/role:Role": "arn:aws:iam::111122223333:role{inputs[path]}{name}",
     "aws:kms/key:Key": "arn:aws:kms:{at}:key/{name}",
+    "aws:lb/loadBalancer:LoadBalancer": "arn:aws:elasticloadbalancing:{at}:loadbalancer/app/{inputs[name]}/0123456789",
+    "aws:lb/targetGroup:TargetGroup": "arn:aws:elasticloadbalancing:{at}:targetgroup/{inputs[name]}/0123456789",
     "aws:lambda/function:Function": "arn:aws:lambda:{at}:function:{inputs[name]}",
     "aws:s3/bucket:Bucket": "arn:aws:s3:::{inputs[bucket]}",
     "aws:secretsmanager/secret:Secret": "arn:aws:secretsmanager:{at}:secret:{inputs[name]}-AbCdEf",
@@ -43,6 +45,12 @@ _ANSWERS: Mapping[str, Mapping[str, Any]] = {
     "aws:ec2/eip:Eip": {"allocationId": "eipalloc-0123456789abcdef0", "publicIp": "203.0.113.10"},
     "aws:ec2/launchTemplate:LaunchTemplate": {"latestVersion": 1},
     "aws:elasticache/replicationGroup:ReplicationGroup": {"primaryEndpointAddress": "redis.cache.internal"},
+    "aws:lb/loadBalancer:LoadBalancer": {
+        "arnSuffix": "app/{inputs[name]}/0123456789",
+        "dnsName": "{inputs[name]}.eu-central-1.elb.amazonaws.com",
+        "zoneId": "Z215JYRZR1TBD5",
+    },
+    "aws:lb/targetGroup:TargetGroup": {"arnSuffix": "targetgroup/{inputs[name]}/0123456789"},
     "aws:rds/instance:Instance": {
         "address": "postgresql.rds.internal",
         "port": 5432,

@@ -1,5 +1,6 @@
 """Sign-in of users and operators: a user pool of Cognito that Supabase and hermesops trust."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
@@ -36,6 +37,7 @@ class CognitoArgs:
         key_arn: Seals the function's environment.
         logs_key_arn: Seals its log.
         logs_days: Days for which that log is kept.
+        sign_in_url: URL of the platform's own pages to which browsers come back; empty where it has none.
     """
 
     place: Place
@@ -48,6 +50,7 @@ class CognitoArgs:
     key_arn: Input[str]
     logs_key_arn: Input[str]
     logs_days: int
+    sign_in_url: str = ""
 
 
 class Cognito(pulumi.ComponentResource):
@@ -57,12 +60,14 @@ class Cognito(pulumi.ComponentResource):
         issuer: Of all tokens; its keys are at ``/.well-known/jwks.json`` below it.
         app_client: Client id of the app; claim ``client_id`` of access tokens, ``aud`` of identity tokens.
         operator_client: Client id of commands on operators' computers.
+        settings: Settings of table ``web`` that describe the issuer to the platform's own pages; none without pages.
         function_name: Of the function that adds claims, for alarms.
     """
 
     issuer: Output[str]
     app_client: Output[str]
     operator_client: Output[str]
+    settings: Mapping[str, Input[str]]
     function_name: str
 
     def __init__(self, name: str, args: CognitoArgs, opts: ResourceOptions | None = None) -> None:
@@ -96,10 +101,24 @@ class Cognito(pulumi.ComponentResource):
         self._pages(name, args, pool)
         self.issuer = Output.concat("https://cognito-idp.", place.region, ".amazonaws.com/", pool.id)
         self.app_client, self.operator_client = app.id, operator.id
+        self.settings = self._settings(args, pool) if args.sign_in_url else {}
         self.function_name = claims.function_name
         self.register_outputs(
             {"issuer": self.issuer, "app_client": self.app_client, "operator_client": self.operator_client}
         )
+
+    def _settings(self, args: CognitoArgs, pool: aws.cognito.UserPool) -> dict[str, Input[str]]:
+        """Source: Cognito developer guide, "User pool endpoints and managed login reference"."""
+        pages = self._client("pages", pool, [args.sign_in_url], [], _USER_DAYS * 24)
+        oauth = f"https://{args.domain}/oauth2"
+        return {
+            "issuer": self.issuer,
+            "issuer_kind": "cognito",
+            "client_id": pages.id,
+            "keys_url": Output.concat(self.issuer, "/.well-known/jwks.json"),
+            "authorize_url": f"{oauth}/authorize",
+            "token_url": f"{oauth}/token",
+        }
 
     def _pool(self, name: str, args: CognitoArgs, claims: Function) -> aws.cognito.UserPool:
         return aws.cognito.UserPool(

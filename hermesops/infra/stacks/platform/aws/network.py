@@ -1,4 +1,4 @@
-"""The network: hosts with addresses of the internet, stores without any way to it. Why: decision 0049."""
+"""The network: hosts with addresses of the internet, stores without any way to it. Why: decisions 0049 and 0099."""
 
 import ipaddress
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,12 @@ from hermesops.infra.stacks.platform.aws.iam import ServiceRole, ServiceRoleArgs
 from hermesops.infra.stacks.platform.spec import NetworkSpec, Place
 
 POSTGRESQL, REDIS = 5432, 6379
+HTTPS = 443
+"""Port of the load balancer."""
+
+DOOR = 8449
+"""Port of the hosts' nginx before the users' API, which the load balancer alone reaches."""
+
 OPEN_PORTS: Mapping[int, str] = {
     8443: "Machines write metrics and logs; client certificates",
     8444: "Agents ask the LLM router; their tokens",
@@ -26,6 +32,8 @@ _OUTWARD: Mapping[int, str] = {
 }
 _ANYWHERE = "0.0.0.0/0"
 _SUBNET_BITS = 20
+_HOSTS, _BALANCER, _STORES = 0, 4, 8
+"""Numbers of the first subnets of each use, among those of ``_SUBNET_BITS``."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +43,24 @@ class NetworkArgs:
     Attributes:
         logs_key_arn: Of the key that seals the log of flows.
         logs_days: Days for which that log is kept.
+        has_balancer: Whether a load balancer stands before the hosts.
     """
 
     place: Place
     spec: NetworkSpec
     logs_key_arn: Input[str]
     logs_days: int
+    has_balancer: bool = False
+
+
+def balancer_networks(spec: NetworkSpec) -> list[str]:
+    """Networks of the load balancer, a zone each; nothing else has addresses of them."""
+    return _blocks(spec, _BALANCER)
+
+
+def _blocks(spec: NetworkSpec, first: int) -> list[str]:
+    blocks = list(ipaddress.ip_network(spec.cidr).subnets(new_prefix=_SUBNET_BITS))
+    return [str(blocks[first + number]) for number in range(len(spec.zones))]
 
 
 class Network(pulumi.ComponentResource):
@@ -53,6 +73,8 @@ class Network(pulumi.ComponentResource):
         hosts_group: Security group of hosts; the next two accept connections only from it.
         postgresql_group: Security group of PostgreSQL.
         redis_group: Security group of Redis.
+        balancer_subnets: Ids of the load balancer's subnets, by zone; empty without one.
+        balancer_group: Its security group, from which alone the hosts' door is reached; empty without one.
         address: Fixed public address, which the host associates itself.
         address_id: Allocation id of that address.
         address_arn: ARN of that address.
@@ -64,6 +86,8 @@ class Network(pulumi.ComponentResource):
     hosts_group: Output[str]
     postgresql_group: Output[str]
     redis_group: Output[str]
+    balancer_subnets: Output[list[str]]
+    balancer_group: Output[str]
     address: Output[str]
     address_id: Output[str]
     address_arn: Output[str]
@@ -82,17 +106,16 @@ class Network(pulumi.ComponentResource):
         )
         # What a VPC is born with lets its members talk to each other; nobody is to use it.
         aws.ec2.DefaultSecurityGroup(name, vpc_id=self._vpc.id, tags=self._tags("unused"), opts=self._children)
-        hosts, stores = self._subnets("hosts", 0), self._subnets("stores", 8)
+        hosts, stores = self._subnets("hosts", _HOSTS), self._subnets("stores", _STORES)
         tables = [self._route_table("hosts", hosts), self._route_table("stores", stores)]
         gateway = aws.ec2.InternetGateway(name, vpc_id=self._vpc.id, tags=self._tags(name), opts=self._children)
-        aws.ec2.Route(
-            "hosts-internet",
-            route_table_id=tables[0].id,
-            destination_cidr_block=_ANYWHERE,
-            gateway_id=gateway.id,
-            opts=self._children,
-        )
+        self._to_internet("hosts", tables[0], gateway)
         groups = self._groups()
+        balancer: list[aws.ec2.Subnet] = []
+        if args.has_balancer:
+            balancer = self._subnets("balancer", _BALANCER)
+            self._to_internet("balancer", self._route_table("balancer", balancer), gateway)
+            groups["balancer"] = self._balancer_group(groups)
         self._endpoints(tables, stores, groups["hosts"])
         self._flow_log(args)
         # Machines and name servers of others remember it.
@@ -105,6 +128,8 @@ class Network(pulumi.ComponentResource):
         self.store_subnets = Output.all(*(subnet.id for subnet in stores))
         self.hosts_group, self.postgresql_group = groups["hosts"].id, groups["postgresql"].id
         self.redis_group = groups["redis"].id
+        self.balancer_subnets = Output.all(*(subnet.id for subnet in balancer))
+        self.balancer_group = groups["balancer"].id if balancer else Output.from_input("")
         self.register_outputs(
             {
                 "vpc_id": self.vpc_id,
@@ -113,6 +138,8 @@ class Network(pulumi.ComponentResource):
                 "hosts_group": self.hosts_group,
                 "postgresql_group": self.postgresql_group,
                 "redis_group": self.redis_group,
+                "balancer_subnets": self.balancer_subnets,
+                "balancer_group": self.balancer_group,
                 "address": self.address,
                 "address_id": self.address_id,
                 "address_arn": self.address_arn,
@@ -123,19 +150,27 @@ class Network(pulumi.ComponentResource):
         return {**self._place.tags, "Name": f"{self._place.prefix}-{name}"}
 
     def _subnets(self, use: str, first: int) -> list[aws.ec2.Subnet]:
-        blocks = list(ipaddress.ip_network(self._spec.cidr).subnets(new_prefix=_SUBNET_BITS))
         return [
             aws.ec2.Subnet(
                 f"{use}-{zone}",
                 vpc_id=self._vpc.id,
-                cidr_block=str(blocks[first + number]),
+                cidr_block=block,
                 availability_zone=f"{self._place.region}{zone}",
                 map_public_ip_on_launch=False,
                 tags=self._tags(f"{use}-{zone}"),
                 opts=self._children,
             )
-            for number, zone in enumerate(self._spec.zones)
+            for zone, block in zip(self._spec.zones, _blocks(self._spec, first), strict=True)
         ]
+
+    def _to_internet(self, use: str, table: aws.ec2.RouteTable, gateway: aws.ec2.InternetGateway) -> None:
+        aws.ec2.Route(
+            f"{use}-internet",
+            route_table_id=table.id,
+            destination_cidr_block=_ANYWHERE,
+            gateway_id=gateway.id,
+            opts=self._children,
+        )
 
     def _route_table(self, use: str, subnets: Sequence[aws.ec2.Subnet]) -> aws.ec2.RouteTable:
         table = aws.ec2.RouteTable(use, vpc_id=self._vpc.id, tags=self._tags(use), opts=self._children)
@@ -147,17 +182,7 @@ class Network(pulumi.ComponentResource):
 
     def _groups(self) -> dict[str, aws.ec2.SecurityGroup]:
         descriptions = {"hosts": "Platform hosts", "postgresql": "PostgreSQL", "redis": "Redis"}
-        groups = {
-            use: aws.ec2.SecurityGroup(
-                use,
-                name=f"{self._place.prefix}-{use}",
-                description=what,
-                vpc_id=self._vpc.id,
-                tags=self._tags(use),
-                opts=self._children,
-            )
-            for use, what in descriptions.items()
-        }
+        groups = {use: self._group(use, what) for use, what in descriptions.items()}
         for port, why in OPEN_PORTS.items():
             self._rule(aws.vpc.SecurityGroupIngressRule, f"hosts-from-internet-{port}", groups["hosts"], port, why)
         for port, why in _OUTWARD.items():
@@ -165,6 +190,24 @@ class Network(pulumi.ComponentResource):
         for use, port in (("postgresql", POSTGRESQL), ("redis", REDIS)):
             self._between("hosts", use, groups, port)
         return groups
+
+    def _balancer_group(self, groups: Mapping[str, aws.ec2.SecurityGroup]) -> aws.ec2.SecurityGroup:
+        """The load balancer's group: the internet reaches it, and it reaches the hosts' door and nothing else."""
+        group = self._group("balancer", "Load balancer of users")
+        why = "Browsers and agents; TLS 1.3"
+        self._rule(aws.vpc.SecurityGroupIngressRule, f"balancer-from-internet-{HTTPS}", group, HTTPS, why)
+        self._between("balancer", "hosts", {**groups, "balancer": group}, DOOR)
+        return group
+
+    def _group(self, use: str, what: str) -> aws.ec2.SecurityGroup:
+        return aws.ec2.SecurityGroup(
+            use,
+            name=f"{self._place.prefix}-{use}",
+            description=what,
+            vpc_id=self._vpc.id,
+            tags=self._tags(use),
+            opts=self._children,
+        )
 
     def _rule(
         self,
@@ -240,14 +283,7 @@ class Network(pulumi.ComponentResource):
         )
         if not self._spec.endpoints:
             return
-        group = aws.ec2.SecurityGroup(
-            "endpoints",
-            name=f"{place.prefix}-endpoints",
-            description="Endpoints of AWS services",
-            vpc_id=self._vpc.id,
-            tags=self._tags("endpoints"),
-            opts=self._children,
-        )
+        group = self._group("endpoints", "Endpoints of AWS services")
         self._between("hosts", "endpoints", {"hosts": hosts, "endpoints": group}, 443)
         for service in self._spec.endpoints:
             aws.ec2.VpcEndpoint(

@@ -2,37 +2,35 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 from pulumi import Input, Output, ResourceOptions
 
-from hermesops.infra.stacks.platform.aws import iam
-from hermesops.infra.stacks.platform.aws.alarms import Alarms, AlarmsArgs, alarms_of
+from hermesops.infra.stacks.platform.aws.alarms import (
+    Alarms,
+    AlarmsArgs,
+    BalancerMetrics,
+    alarms_of,
+    alarms_of_balancer,
+)
 from hermesops.infra.stacks.platform.aws.cognito import Cognito, CognitoArgs
 from hermesops.infra.stacks.platform.aws.dns import Certificate, CertificateArgs, Zone, ZoneArgs
 from hermesops.infra.stacks.platform.aws.hosts.autoscaling import Hosts, HostsArgs
-from hermesops.infra.stacks.platform.aws.hosts.user_data import ACT_AS_HOST, FOLDER
-from hermesops.infra.stacks.platform.aws.iam import Statement, allow
+from hermesops.infra.stacks.platform.aws.hosts.balancer import Balancer, BalancerArgs
+from hermesops.infra.stacks.platform.aws.hosts.setup import HostSetup
 from hermesops.infra.stacks.platform.aws.kms import Key, KeyArgs, by_logs, by_service
-from hermesops.infra.stacks.platform.aws.network import OPEN_PORTS, Network, NetworkArgs
+from hermesops.infra.stacks.platform.aws.network import Network, NetworkArgs
 from hermesops.infra.stacks.platform.aws.secrets import RedisSecret, RedisSecretArgs, Secret, SecretArgs
 from hermesops.infra.stacks.platform.aws.stores.buckets import Bucket, BucketArgs, only_adding
-from hermesops.infra.stacks.platform.aws.stores.postgresql import DATABASE, ROUTER, USER, Postgresql, PostgresqlArgs
+from hermesops.infra.stacks.platform.aws.stores.postgresql import DATABASE, Postgresql, PostgresqlArgs
 from hermesops.infra.stacks.platform.aws.stores.redis import Redis, RedisArgs
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.infra.stacks.platform.spec import PlatformSpec
+from hermesops.infra.stacks.platform.users_half import pages_of, users_half
 
 _RELEASES_KEPT_DAYS = 365
 _PAGES_REGION = "us-east-1"
-_CONNECTIONS = 200
-"""Of one address, to all open ports together: a machine has some ten, and an office has one address for many computers.
-Whoever opens more takes no place from others."""
-
-_RDS_AUTHORITIES = "/etc/hermes-platform/tls/rds.crt"
-_ROUTER_PASSFILE = "/etc/hermes-platform/secrets/database/hermes-router"
-"""Both written by role ``hermes_platform_aws``."""
 
 
 @dataclass(frozen=True)
@@ -63,16 +61,24 @@ class _Platform:
         # Refuses to work in another account, whatever credentials it is given.
         provider = aws.Provider("aws", region=self._place.region, allowed_account_ids=[self._place.account])
         self._opts = ResourceOptions(provider=provider)
+        self._users = users_half(spec)
         self._keys = self._make_keys()
         self._network = Network(
             "network",
-            NetworkArgs(self._place, spec.sizes.network, self._keys["logs"].arn, spec.sizes.logs_days),
+            NetworkArgs(
+                self._place,
+                spec.sizes.network,
+                self._keys["logs"].arn,
+                spec.sizes.logs_days,
+                has_balancer=self._users is not None,
+            ),
             self._opts,
         )
         self._database, self._redis = self._make_databases()
         self._releases, self._backups = self._make_buckets()
         self._host_secret, self._redis_secret = self._make_secrets()
         self._zone, self._cognito = self._make_names()
+        self._balancer = self._make_balancer()
         self._alarms = self._make_alarms()
         self._make_hosts()
         self.outputs = self._outputs()
@@ -82,6 +88,7 @@ class _Platform:
             "host_secret": self._host_secret.arn,
             "operator_client": self._cognito.operator_client,
             "backup_user_boundary": self._place.users_boundary,
+            "links": self._users.links if self._users else {},
         }
 
     def _make_keys(self) -> dict[str, Key]:
@@ -191,7 +198,7 @@ class _Platform:
     def _make_names(self) -> tuple[Zone, Cognito]:
         place, sizes = self._place, self._spec.sizes
         zone = Zone("zone", ZoneArgs(place, sizes.domain, self._network.address), self._opts)
-        pages = f"auth.{sizes.domain}"
+        pages, users = pages_of(sizes.domain), self._users
         certificate = Certificate("certificate", CertificateArgs(place, pages, zone.zone_id, _PAGES_REGION), self._opts)
         cognito = Cognito(
             "cognito",
@@ -206,10 +213,27 @@ class _Platform:
                 key_arn=self._keys["secrets"].arn,
                 logs_key_arn=self._keys["logs"].arn,
                 logs_days=sizes.logs_days,
+                sign_in_url=users.sign_in_url if users and not users.has_issuer else "",
             ),
             self._opts,
         )
         return zone, cognito
+
+    def _make_balancer(self) -> Balancer | None:
+        """The load balancer of users; none where the platform serves none."""
+        network, users = self._network, self._users
+        if users is None:
+            return None
+        args = BalancerArgs(
+            self._place,
+            self._spec.sizes.users,
+            users.host,
+            vpc_id=network.vpc_id,
+            subnets=network.balancer_subnets,
+            group=network.balancer_group,
+            zone_id=self._zone.zone_id,
+        )
+        return Balancer("balancer", args, self._opts)
 
     def _make_alarms(self) -> Alarms:
         sizes = self._spec.sizes
@@ -221,10 +245,29 @@ class _Platform:
             hosts=f"{self._place.prefix}-hosts",
             functions=(self._redis_secret.function_name, self._cognito.function_name),
         )
+        if balancer := self._balancer:
+            most = sizes.users.most_log_gib
+            names = BalancerMetrics(
+                balancer.name_in_metrics, balancer.targets_in_metrics, balancer.log_bucket, most_log_gib=most
+            )
+            alarms += alarms_of_balancer(names)
         return Alarms("alarms", AlarmsArgs(self._place, sizes.alarms, self._keys["alarms"].arn, alarms), self._opts)
 
     def _make_hosts(self) -> None:
         network = self._network
+        setup = HostSetup(
+            spec=self._spec,
+            users=self._users,
+            keys=self._keys,
+            database=self._database,
+            redis=self._redis,
+            host_secret=self._host_secret,
+            redis_secret=self._redis_secret,
+            releases=self._releases,
+            backups=self._backups,
+            cognito=self._cognito,
+            alarms=self._alarms,
+        )
         Hosts(
             "hosts",
             HostsArgs(
@@ -237,118 +280,12 @@ class _Platform:
                 secret_arn=self._host_secret.arn,
                 address_id=network.address_id,
                 address_arn=network.address_arn,
-                variables=self._role_variables(),
-                statements=self._rights_of_hosts(),
+                variables=setup.variables(),
+                statements=setup.rights(),
+                target_groups=[self._balancer.target_group_arn] if self._balancer else [],
             ),
             self._opts,
         )
-
-    def _role_variables(self) -> dict[str, Input[object]]:
-        """Return variables for roles of ``ansible/playbooks/platform.yml``; secret ones are in the host's secret."""
-        place, database, domain = self._place, self._database, self._spec.sizes.domain
-        verified = f"sslmode=verify-full&sslrootcert={_RDS_AUTHORITIES}"
-        at = Output.concat(database.host, ":", database.port, f"/{DATABASE}?{verified}")
-        variables: dict[str, dict[str, Input[object]]] = {
-            # There is no vendor's daemon on this machine, and so nobody who may reach it.
-            "hermes_base": {
-                "broker_addresses": ["127.0.0.1"],
-                "daemon_port": 1,
-                "open_ports": sorted(OPEN_PORTS),
-                "open_port_connections": _CONNECTIONS,
-                "metadata_users": list(ACT_AS_HOST),
-            },
-            "hermes_platform_monitoring": {
-                "environment": place.environment,
-                "url": f"https://{domain}:8443",
-                "identity_url": f"https://{domain}:8446",
-            },
-            "hermes_platform_aws": {
-                "enabled": True,
-                "region": place.region,
-                "database_host": database.host,
-                "database_port": database.port,
-                "database_name": DATABASE,
-                "database_secret": database.secret_arn,
-                "alarms_queue": self._alarms.queue_url,
-                "alarms_prefix": f"{place.prefix}-",
-                "python": f"{FOLDER}/venv/bin/python",
-            },
-            "hermes_platform_llm_router": {
-                "enabled": True,
-                "database": Output.concat(f"postgresql://{ROUTER}@", at, f"&passfile={_ROUTER_PASSFILE}"),
-                "database_port": database.port.apply(int),
-                "uses_certificate": False,
-            },
-            "hermes_platform_control": {
-                "enabled": True,
-                "environment": place.environment,
-                "registry_url": Output.concat(f"postgresql+psycopg://{USER}@", at),
-                "settings": self._settings(),
-            },
-        }
-        return {f"{role}_{name}": value for role, named in variables.items() for name, value in named.items()}
-
-    def _settings(self) -> Mapping[str, object]:
-        """Tables of settings.toml of hermesops on the host: those of the environment, and where the platform is."""
-        place, domain = self._place, self._spec.sizes.domain
-        own: Mapping[str, Any] = {
-            "platform_url": f"https://{domain}:8446",
-            "releases": f"s3://{self._releases.bucket}?region={place.region}",
-            "secrets": {"home": f"aws:hermesops/{place.environment}/own"},
-            "pulumi": {"backend": f"s3://{place.state_bucket}?region={place.region}"},
-            "backup": {
-                "bucket": self._backups.bucket,
-                "region": place.region,
-                "user_boundary": place.users_boundary,
-            },
-            "router": {"url": f"https://{domain}:8444/v1"},
-            "monitoring": {"url": f"https://{domain}:8443", "ingest_url": f"https://{domain}:8443"},
-        }
-        merged = {
-            table: {**self._spec.settings.get(table, {}), **values} if isinstance(values, Mapping) else values
-            for table, values in own.items()
-        }
-        return {**self._spec.settings, **merged}
-
-    def _rights_of_hosts(self) -> list[Statement]:
-        """Return the IAM statements of hermesops' services on a host."""
-        place, keys = self._place, self._keys
-        return [
-            *iam.rights_in_buckets(place, self._releases.arn, self._backups.arn),
-            allow(
-                "OpenSealed",
-                ["kms:Decrypt", "kms:GenerateDataKey"],
-                [keys[purpose].arn for purpose in ("releases", "backups", "secrets", "alarms")],
-            ),
-            allow(
-                "PlatformSecrets",
-                ["secretsmanager:DescribeSecret", "secretsmanager:GetSecretValue"],
-                [self._host_secret.arn, self._redis_secret.arn, self._database.secret_arn],
-            ),
-            # Setting ``secrets``: aws:hermesops/ENVIRONMENT, where hermesops keeps its own.
-            allow(
-                "OwnSecrets",
-                [
-                    "secretsmanager:CreateSecret",
-                    "secretsmanager:DeleteSecret",
-                    "secretsmanager:DescribeSecret",
-                    "secretsmanager:GetSecretValue",
-                    "secretsmanager:PutSecretValue",
-                ],
-                [place.arn("secretsmanager", f"secret:hermesops/{place.environment}/own/*")],
-            ),
-            allow("ListSecrets", ["secretsmanager:ListSecrets"], ["*"]),
-            allow(
-                "TakeAlarms",
-                ["sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"],
-                [self._alarms.queue_arn],
-            ),
-            allow(
-                "AlarmsThatStand", ["cloudwatch:DescribeAlarms"], [place.arn("cloudwatch", f"alarm:{place.prefix}-*")]
-            ),
-            allow("RoutersDatabase", ["rds-db:connect"], [self._database.router_arn]),
-            *iam.may_make_backup_users(place),
-        ]
 
     def _outputs(self) -> PlatformOutputs[Input[str]]:
         place, database, redis, cognito = self._place, self._database, self._redis, self._cognito

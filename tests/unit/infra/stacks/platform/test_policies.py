@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.infra.stacks.platform import policies
+from hermesops.infra.stacks.platform import balancer_policies, policies
 from hermesops.infra.stacks.platform.iam_statements import documents_of
 from hermesops.infra.stacks.platform.policies import CHECKS, violations
 from hermesops.infra.stacks.platform.policy_check import Check, Program
@@ -97,6 +97,9 @@ BREAKS: Mapping[tuple[str, str], Broken] = {
     ("closed", "lets the internet in"): _changed(
         "vpc.SecurityGroupIngressRule", "postgresql-from-hosts", cidrIpv4="0.0.0.0/0"
     ),
+    ("closed", "opens the door beside the load balancer"): _changed(
+        "vpc.SecurityGroupIngressRule", "hosts-from-balancer", referencedSecurityGroupId="postgresql-id"
+    ),
     ("closed", "has rules that are not resources, which no policy sees"): _changed(
         "ec2.SecurityGroup", ingress=[{"cidrBlocks": ["0.0.0.0/0"]}]
     ),
@@ -121,6 +124,14 @@ BREAKS: Mapping[tuple[str, str], Broken] = {
     ("backed up", "has no object lock"): _without("s3.BucketObjectLockConfiguration"),
     ("protected", "is not protected and retained"): partial(_each, _unprotected),
     ("protected", "can be deleted at AWS"): _changed("rds.Instance", deletionProtection=False),
+    ("TLS only", "takes requests in the clear"): _in_clear("s3.BucketPolicy"),
+    ("TLS only", "takes TLS older than 1.3"): _changed("lb.Listener", sslPolicy="ELBSecurityPolicy-TLS13-1-2-2021-06"),
+    ("TLS only", "passes requests on in the clear"): _changed("lb.TargetGroup", protocol="HTTP"),
+    ("known users", "lets clients say from which address they come"): _changed(
+        "lb.LoadBalancer", xffHeaderProcessingMode="preserve"
+    ),
+    ("known users", "passes malformed headers on"): _changed("lb.LoadBalancer", dropInvalidHeaderFields=False),
+    ("judged", "keeps no access log"): _changed("lb.LoadBalancer", accessLogs={"bucket": "b", "enabled": False}),
     ("protected", "is deleted with all that is in it"): _changed("s3.Bucket", forceDestroy=True),
     ("protected", "is purged within a month of its deletion"): _changed("kms.Key", deletionWindowInDays=7),
     ("least rights", "is not below the environment's path and within its boundary"): _changed(
@@ -137,7 +148,6 @@ BREAKS: Mapping[tuple[str, str], Broken] = {
     ),
     ("TLS only", "takes connections in the clear"): _changed("rds.ParameterGroup", parameters=[]),
     ("TLS only", "has no TLS"): _changed("elasticache.ReplicationGroup", transitEncryptionEnabled=False),
-    ("TLS only", "takes requests in the clear"): _in_clear("s3.BucketPolicy"),
     ("known users", "accepts clients without a user"): _changed("elasticache.ReplicationGroup", userGroupIds=None),
     ("known users", "needs no password"): _changed("elasticache.User", "redis-default", accessString="on ~* +@all"),
     ("known users", "exposes its role to server-side request forgery"): _changed(
@@ -169,6 +179,13 @@ OTHER_KINDS: Mapping[tuple[str, str, str], Broken] = {
         "elasticache.ReplicationGroup", atRestEncryptionEnabled=False
     ),
     ("tagged", "autoscaling.Group", "lacks tags of the environment"): _changed("autoscaling.Group", tags=[]),
+    ("protected", "lb.LoadBalancer", "can be deleted at AWS"): _changed(
+        "lb.LoadBalancer", enableDeletionProtection=None
+    ),
+    ("TLS only", "lb.Listener", "takes requests in the clear"): _changed("lb.Listener", protocol="HTTP"),
+    ("judged", "s3.Bucket", "is kept for ever"): _changed(
+        "s3.BucketLifecycleConfiguration", "access-logs", rules=[{"status": "Enabled", "expiration": {}}]
+    ),
     ("protected", "cognito.UserPool", "can be deleted at AWS"): _changed(
         "cognito.UserPool", deletionProtection="INACTIVE"
     ),
@@ -224,6 +241,7 @@ def test_every_wildcard_that_is_allowed_is_used() -> None:
 
     assert set(policies.WILDCARDS) <= used
     assert set(policies.CHANGED_BY_PEOPLE) <= names
+    assert set(policies.SEALED_BY_AMAZON) <= {bucket.name for bucket in run_of("staging").judged.of("s3.Bucket")}
 
 
 def test_what_has_no_tags_is_of_kinds_that_have_none_at_aws() -> None:
@@ -249,4 +267,15 @@ def _class_of(kind: str) -> Any:  # noqa: ANN401 - classes of the provider have 
 def test_open_ports_are_those_that_policies_allow() -> None:
     from hermesops.infra.stacks.platform.aws import network  # noqa: PLC0415 - imports pulumi_aws, as above
 
-    assert set(network.OPEN_PORTS) == policies.OPEN_TO_ALL
+    assert {"hosts": set(network.OPEN_PORTS), "balancer": {network.HTTPS}} == policies.OPEN_TO_ALL
+    assert balancer_policies.DOOR == network.DOOR
+
+
+@pytest.mark.parametrize(
+    ("port", "group"), [(22, "hosts-id"), (443, "hosts-id"), (8449, "hosts-id"), (80, "balancer-id"), (5432, "x")]
+)
+def test_no_other_port_of_any_group_is_open_to_the_internet(port: int, group: str) -> None:
+    rule = {"cidrIpv4": "0.0.0.0/0", "fromPort": port, "toPort": port, "securityGroupId": group}
+    program = _with("vpc.SecurityGroupIngressRule", **rule)(run_of("staging").judged)
+
+    assert f"lets the internet in: ports {port} to {port}" in {violation.what for violation in violations(program)}

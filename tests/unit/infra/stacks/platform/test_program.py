@@ -1,11 +1,25 @@
 """What the program of the platform registers and exports on AWS. Mocks show wiring alone."""
 
+import json
+import re
+from dataclasses import replace
+
 import pulumi
 import pytest
 
 from hermesops.infra.stacks.platform.outputs import platform_outputs
-from tests.support.platform.environments import ENVIRONMENTS, GOLDEN, golden, program_of, run_of, spec_of
+from hermesops.infra.stacks.platform.spec import UsersSpec
+from tests.support.platform.environments import (
+    ENVIRONMENTS,
+    GOLDEN,
+    golden,
+    program_of,
+    run_of,
+    spec_of,
+    variables_of,
+)
 from tests.support.platform.mock_aws import mocked, run
+from tests.support.releases.role_files import defaults_of, rendered
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -75,11 +89,11 @@ def test_stores_are_reached_by_hosts_alone() -> None:
 
 def test_stores_are_in_subnets_without_a_way_to_the_internet() -> None:
     run = run_of("production")
-    (route,) = run.judged.of("ec2.Route")
+    with_way = {route.inputs["routeTableId"] for route in run.judged.of("ec2.Route")}
     in_stores = {
         resource.inputs["subnetId"]
         for resource in run.judged.of("ec2.RouteTableAssociation")
-        if resource.inputs["routeTableId"] != route.inputs["routeTableId"]
+        if resource.inputs["routeTableId"] not in with_way
     }
 
     assert in_stores == {"stores-a-id", "stores-b-id", "stores-c-id"}
@@ -90,8 +104,105 @@ def test_stores_are_in_subnets_without_a_way_to_the_internet() -> None:
 def test_zones_differ_and_blocks_of_addresses_do_not_overlap() -> None:
     subnets = list(run_of("staging").judged.of("ec2.Subnet"))
 
-    assert len({resource.inputs["cidrBlock"] for resource in subnets}) == len(subnets) == 6
+    assert len({resource.inputs["cidrBlock"] for resource in subnets}) == len(subnets) == 9
     assert {resource.inputs["availabilityZone"] for resource in subnets} == {f"eu-central-1{zone}" for zone in "abc"}
+
+
+def test_without_an_address_of_pages_nobody_is_served() -> None:
+    spec = spec_of("staging", users=False)
+    done = run(program_of(spec), spec.place)
+
+    kinds = {resource.kind for resource in done.resources}
+    assert not {kind for kind in kinds if kind.startswith("lb.")}
+    assert done.exports["links"] == {}
+    assert not [resource for resource in done.resources if "balancer" in resource.name or resource.name == "pages"]
+    assert not any("hermes_api" in json.dumps(resource.inputs) for resource in done.judged.of("iam.RolePolicy"))
+
+
+def test_only_the_load_balancer_reaches_the_door_and_it_reaches_nothing_else() -> None:
+    from hermesops.infra.stacks.platform.aws import network  # noqa: PLC0415 - imports pulumi_aws, which takes a second
+
+    run = run_of("production")
+    to_door = [
+        rule.inputs.get("referencedSecurityGroupId", rule.inputs.get("cidrIpv4"))
+        for rule in run.judged.of("vpc.SecurityGroupIngressRule")
+        if rule.inputs["fromPort"] <= network.DOOR <= rule.inputs["toPort"]
+    ]
+    ways = [
+        (rule.inputs["referencedSecurityGroupId"], rule.inputs["fromPort"], rule.inputs["toPort"])
+        for rule in run.judged.of("vpc.SecurityGroupEgressRule")
+        if rule.inputs["securityGroupId"] == "balancer-id"
+    ]
+
+    assert to_door == ["balancer-id"]
+    assert ways == [("hosts-id", network.DOOR, network.DOOR)]
+    assert run.one("lb.LoadBalancer").inputs["securityGroups"] == ["balancer-id"]
+    assert run.one("lb.TargetGroup").inputs["port"] == network.DOOR
+    assert run.one("autoscaling.Group").inputs["targetGroupArns"] == [
+        run.one("lb.Listener").inputs["defaultActions"][0]["targetGroupArn"]
+    ]
+
+
+def test_the_door_believes_the_subnets_of_the_load_balancer_alone_about_addresses() -> None:
+    from hermesops.infra.stacks.platform.aws import network  # noqa: PLC0415 - as above
+
+    run = run_of("production")
+    balancers = set(run.one("lb.LoadBalancer").inputs["subnets"])
+    blocks = {subnet.inputs["cidrBlock"] for subnet in run.judged.of("ec2.Subnet") if f"{subnet.name}-id" in balancers}
+    variables = variables_of(run)
+
+    assert len(blocks) == 3
+    assert set(variables["hermes_platform_edge_proxies"]) == blocks
+    assert {port: set(networks) for port, networks in variables["hermes_base_open_ports_from"].items()} == {
+        str(network.DOOR): blocks
+    }
+    assert network.DOOR not in variables["hermes_base_open_ports"]
+    assert defaults_of("hermes_platform_edge")["hermes_platform_edge_port"] == network.DOOR
+
+
+def test_whoever_waits_behind_the_load_balancer_gives_up_first_and_its_connections_are_closed_by_itself() -> None:
+    """Else a stream without a word is cut, and a request meets a connection that nginx is closing: 502."""
+    run = run_of("production")
+    given = {f"hermes_platform_edge_{name}": variables_of(run)[f"hermes_platform_edge_{name}"] for name in _OF_DOOR}
+    text = rendered("hermes_platform_edge", "edge-nginx.conf.j2", given)
+    waits = [int(seconds) for seconds in re.findall(r"proxy_read_timeout (\d+)s;", text)]
+    (kept,) = [int(seconds) for seconds in re.findall(r"keepalive_timeout (\d+)s;", text)]
+
+    idle = run.one("lb.LoadBalancer").inputs["idleTimeout"]
+    assert len(waits) == 2
+    assert max(waits) < idle < kept
+
+
+_OF_DOOR = ("proxies", "health_host", "keepalive_seconds", "has_connections")
+
+
+def test_the_load_balancer_has_a_certificate_for_its_name_which_leads_to_it() -> None:
+    run = run_of("staging")
+    certificate = run.one("acm.Certificate", "balancer-certificate")
+    record = run.one("route53.Record", "balancer-name")
+
+    assert certificate.inputs["domainName"] == record.inputs["name"] == "app.staging.hermes.example"
+    assert certificate.inputs["validationMethod"] == "DNS"
+    assert record.inputs["aliases"][0]["name"] == "hermesops-staging.eu-central-1.elb.amazonaws.com"
+    assert run.exports["links"] == {
+        "chat_page": "https://app.staging.hermes.example/hermes-max/chat",
+        "api": "https://app.staging.hermes.example/api/hermes",
+        "agents": "https://app.staging.hermes.example/mcp",
+    }
+
+
+def test_lines_about_users_are_deleted_after_as_many_days_as_the_file_says() -> None:
+    spec = spec_of("staging")
+    sizes = spec.sizes.model_copy(update={"users": UsersSpec(log_days=7)})
+    done = run(program_of(replace(spec, sizes=sizes)), spec.place)
+
+    (rule,) = done.one("s3.BucketLifecycleConfiguration", "access-logs").inputs["rules"]
+    assert rule["expiration"] == {"days": 7}
+    assert rule["noncurrentVersionExpiration"] == {"noncurrentDays": 1}
+    assert (
+        done.one("lb.LoadBalancer").inputs["accessLogs"]["bucket"]
+        == done.one("s3.Bucket", "access-logs").inputs["bucket"]
+    )
 
 
 def test_passwords_are_not_in_what_pulumi_keeps() -> None:

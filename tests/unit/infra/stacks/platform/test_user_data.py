@@ -1,7 +1,6 @@
 """The script with which a machine becomes a platform host: its shape, its variables, and a run of it with stand-ins."""
 
 import base64
-import json
 import os
 import re
 import subprocess
@@ -30,7 +29,9 @@ from hermesops.infra.stacks.platform.spec import Place
 from hermesops.platform.aws.program import platform_spec
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import Settings
-from tests.support.platform.environments import ENVIRONMENTS, run_of, spec_of
+from hermesops.store.registry.schema.role_grants import API, CONNECTIONS, RIGHTS, ROUTER
+from tests.support.platform.environments import ENVIRONMENTS, program_of, run_of, spec_of, variables_of
+from tests.support.platform.mock_aws import run
 
 PLACE = Place("staging", "111122223333", "eu-central-1", "state")
 OF_BUNDLE = {
@@ -61,9 +62,7 @@ def _script(environment: str) -> str:
 
 
 def _variables(environment: str) -> dict[str, Any]:
-    text = _script(environment).split("cat >variables.json <<'END'\n")[1].split("\nEND\n")[0]
-    document: dict[str, Any] = json.loads(text)
-    return document
+    return variables_of(run_of(environment))
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -86,8 +85,21 @@ def test_a_script_is_refused_by_its_size_before_anything_is_made(environment: st
     assert len(_script(environment).encode()) <= most_bytes(spec), "what is added to the settings is reckoned too low"
     refuse_long(spec)
     hooks = {f"check{number}": "/opt/checks/run --strict " * 20 for number in range(40)}
-    with pytest.raises(UsageError, match=rf"first script of 2\d{{4}} bytes.* {LARGEST}.*rollout\.hooks with 2\d{{4}}"):
+    with pytest.raises(
+        UsageError, match=rf"first script of [23]\d{{4}} bytes.* {LARGEST}.*rollout\.hooks with 2\d{{4}}"
+    ):
         refuse_long(replace(spec, settings={"rollout": {"hooks": hooks, "stages": "5%"}, "region": "hel1"}))
+
+
+def test_settings_that_three_roles_get_are_reckoned_three_times() -> None:
+    spec = spec_of("production")
+    settings = {**spec.settings, "web": {**spec.settings["web"], "denied": "x" * 1500}}
+    longer = replace(spec, settings=settings)
+
+    script = base64.b64decode(run(program_of(longer), spec.place).one("ec2.LaunchTemplate").inputs["userData"]).decode()
+
+    assert script.count("x" * 1500) == 3
+    assert len(script.encode()) <= most_bytes(longer)
 
 
 def test_the_program_of_an_environment_is_not_made_with_too_long_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +148,43 @@ def test_settings_of_the_host_are_settings_of_hermesops(environment: str) -> Non
     assert settings.secrets.home == f"aws:hermesops/{environment}/own"
     assert settings.backup.user_boundary == run_of(environment).exports["backup_user_boundary"]
     assert given["hermes_platform_control_registry_url"].startswith("postgresql+psycopg://hermesops@postgresql.rds.")
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_processes_of_users_get_settings_that_hermesops_reads_and_no_secret(environment: str) -> None:
+    given = _variables(environment)
+    domain = spec_of(environment).sizes.domain
+
+    api, connections, worker = (
+        Settings.model_validate(given[f"hermes_platform_{role}_settings"]) for role in ("api", "connections", "control")
+    )
+
+    for settings in (api, connections, worker):
+        assert settings.web.origin == f"https://app.{domain}"
+        assert settings.web.authorize_url == f"https://auth.{domain}/oauth2/authorize"
+        assert settings.web.client_id == "pages-id"
+        assert settings.connections.agents_url == f"https://app.{domain}/mcp"
+    assert api.web.redis_url == f"rediss://hermesops-{environment}-app@redis.cache.internal:6379"
+    assert (worker.web.redis_url, connections.web.redis_url) == ("", "")
+    given_keys = {"messages_key", "project_key", "relay_credentials", "billing_secret", "key", "certificate"}
+    assert not {f"hermes_platform_{role}_{key}" for role in ("api", "connections") for key in given_keys} & set(given)
+
+
+def test_each_process_of_users_is_a_role_of_the_database_by_a_file_of_its_own() -> None:
+    given = _variables("production")
+    files = {entry["user"]: entry for entry in given["hermes_platform_aws_user_passfiles"]}
+    folder = yaml.safe_load((assets.folder("roles") / "hermes_platform_aws/vars/main.yml").read_text())
+
+    for role, user in ((API, "hermesops-api"), (CONNECTIONS, "hermesops-connections")):
+        url = given[f"hermes_platform_{user.removeprefix('hermesops-')}_database"]
+        assert url.startswith(f"postgresql://{role}@postgresql.rds.internal:5432/hermesops?sslmode=verify-full&")
+        assert url.endswith(f"&passfile={files[user]['file']}")
+        assert (files[user]["role"], files[user]["home"]) == (role, f"/var/lib/{user}")
+    assert {API, CONNECTIONS, ROUTER} == set(RIGHTS), "the roles that the registry gives rights"
+    assert len({entry["file"] for entry in files.values()}) == len(files)
+    kept = [*files.values(), given["hermes_platform_aws_redis"]]
+    assert {str(Path(entry["file"]).parent) for entry in kept} == {folder["__hermes_platform_aws_passwords"]}
+    assert not set(files) & set(ACT_AS_HOST)
 
 
 def test_the_readme_lists_what_people_put_into_the_hosts_secret() -> None:

@@ -32,6 +32,7 @@ class HostsArgs:
         address_arn: ARN of that address.
         variables: Role variables that are not secret.
         statements: IAM statements of their services, beside those of the setup.
+        target_groups: ARNs of the load balancer's groups that they are registered in once they are ready.
     """
 
     place: Place
@@ -45,6 +46,7 @@ class HostsArgs:
     address_arn: Input[str]
     variables: Mapping[str, Input[object]]
     statements: Sequence[Statement]
+    target_groups: Sequence[Input[str]] = ()
 
 
 class Hosts(pulumi.ComponentResource):
@@ -71,7 +73,9 @@ class Hosts(pulumi.ComponentResource):
             launch_template=aws.autoscaling.GroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
             ),
+            # Not the load balancer's check: a process that does not answer is no reason for another machine.
             health_check_type="EC2",
+            target_group_arns=list(args.target_groups) or None,
             health_check_grace_period=_READY_S,
             initial_lifecycle_hooks=[
                 aws.autoscaling.GroupInitialLifecycleHookArgs(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hermesops.errors import Hint, UsageError
 from hermesops.infra.stacks.platform.spec import Place, PlatformSpec
+from hermesops.infra.stacks.platform.users_half import TABLES
 
 SIGNATURE_NAMESPACE = "hermesops-platform"
 """What a bundle is signed for (``ssh-keygen -Y``), so that no other signature of the same key is one of a bundle."""
@@ -23,7 +24,7 @@ ACT_AS_HOST = ("hermesops", "hermesops-identity", "hermesops-relay", "hermes-ala
 LARGEST = 16 * 1024
 """Bytes of user data that EC2 takes, before base64. Source: EC2 user guide, "Run commands when you launch"."""
 
-_OTHERS = 3 * 1024
+_OTHERS = 7 * 1024
 """Bytes of role variables beside the environment's settings, and of names that AWS gives; a test measures them."""
 
 _SCRIPT = r"""#!/bin/bash
@@ -158,7 +159,9 @@ def user_data(data: UserData) -> str:
 def most_bytes(spec: PlatformSpec) -> int:
     """The size of the script that a platform's host gets, rounded up: parts of it are known only once AWS has them."""
     host = spec.sizes.host
-    data = UserData(spec.place, host.version, host.signers, "", "", "", "", "", {"settings": spec.settings})
+    of_users = {name: spec.settings.get(name, {}) for name in TABLES}
+    variables = {"settings": spec.settings, "api": of_users, "connections": of_users}
+    data = UserData(spec.place, host.version, host.signers, "", "", "", "", "", variables)
     return len(user_data(data).encode()) + _OTHERS
 
 

@@ -20,17 +20,19 @@ class BucketArgs:
 
     Attributes:
         purpose: As ``releases``; part of its name.
-        key_arn: ARN of the key that encrypts its objects.
+        key_arn: ARN of the key that encrypts its objects; ``None`` for S3's own, where a service writes with no other.
         kept_days: Days for which deleted and overwritten objects are kept.
         lock_days: Days for which a written object cannot be deleted by anybody; None for no lock.
+        expires_days: Days after which each object is deleted; None for never.
         statements: Further statements of its policy.
     """
 
     place: Place
     purpose: str
-    key_arn: Input[str]
+    key_arn: Input[str] | None
     kept_days: int
     lock_days: int | None = None
+    expires_days: int | None = None
     statements: Sequence[Statement] = ()
 
 
@@ -59,21 +61,22 @@ class Bucket(pulumi.ComponentResource):
         )
         self._close(name, bucket, args)
         self._keep(name, bucket, args)
+        self._seal(name, bucket, args)
+        self.register_outputs({"bucket": bucket.bucket, "arn": bucket.arn})
+
+    def _seal(self, name: str, bucket: aws.s3.Bucket, args: BucketArgs) -> None:
+        own = {"sse_algorithm": "aws:kms", "kms_master_key_id": args.key_arn}
         aws.s3.BucketServerSideEncryptionConfiguration(
             name,
             bucket=bucket.id,
             rules=[
                 {
-                    "apply_server_side_encryption_by_default": {
-                        "sse_algorithm": "aws:kms",
-                        "kms_master_key_id": args.key_arn,
-                    },
-                    "bucket_key_enabled": True,
+                    "apply_server_side_encryption_by_default": own if args.key_arn else {"sse_algorithm": "AES256"},
+                    "bucket_key_enabled": bool(args.key_arn),
                 }
             ],
             opts=ResourceOptions(parent=self),
         )
-        self.register_outputs({"bucket": bucket.bucket, "arn": bucket.arn})
 
     def _close(self, name: str, bucket: aws.s3.Bucket, args: BucketArgs) -> None:
         closed = aws.s3.BucketPublicAccessBlock(
@@ -101,6 +104,14 @@ class Bucket(pulumi.ComponentResource):
 
     def _always(self, args: BucketArgs) -> list[Statement]:
         everything = [self.arn, f"{self.arn}/*"]
+        own_key = deny(
+            "OwnKeyOnly",
+            ["s3:PutObject"],
+            [f"{self.arn}/*"],
+            Principal="*",
+            # Who names no key gets this one.
+            Condition={"Null": {_NAMED_KEY: "false"}, "StringNotEquals": {_NAMED_KEY: args.key_arn}},
+        )
         return [
             deny("TlsOnly", ["s3:*"], everything, Principal="*", Condition={"Bool": {"aws:SecureTransport": "false"}}),
             deny(
@@ -110,14 +121,7 @@ class Bucket(pulumi.ComponentResource):
                 Principal="*",
                 Condition={"NumericLessThan": {"s3:TlsVersion": "1.2"}},
             ),
-            deny(
-                "OwnKeyOnly",
-                ["s3:PutObject"],
-                [f"{self.arn}/*"],
-                Principal="*",
-                # Who names no key gets this one.
-                Condition={"Null": {_NAMED_KEY: "false"}, "StringNotEquals": {_NAMED_KEY: args.key_arn}},
-            ),
+            *([own_key] if args.key_arn else []),
         ]
 
     def _keep(self, name: str, bucket: aws.s3.Bucket, args: BucketArgs) -> None:
@@ -136,7 +140,10 @@ class Bucket(pulumi.ComponentResource):
                     "status": "Enabled",
                     "filter": {"prefix": ""},
                     "noncurrent_version_expiration": {"noncurrent_days": args.kept_days},
-                    "expiration": {"expired_object_delete_marker": True},
+                    # A rule with days removes markers of deleted objects as well.
+                    "expiration": {"days": args.expires_days}
+                    if args.expires_days
+                    else {"expired_object_delete_marker": True},
                     "abort_incomplete_multipart_upload": {"days_after_initiation": _UNFINISHED_DAYS},
                 }
             ],

@@ -13,7 +13,9 @@ VERSION = "15"
 """Of Debian 12, as on the platform of one machine; RDS takes its minor versions by itself."""
 
 DATABASE = USER = "hermesops"
-ROUTER = "router"
+ROUTER, API, CONNECTIONS = "router", "hermes_api", "connections"
+"""Roles that services of the host authenticate as, by IAM; those of ``store.registry.schema.role_grants``."""
+
 _AUTHORITY = "rds-ca-rsa2048-g1"
 _MONITORING = "arn:aws:iam::aws:policy/service-role/AmazonRDSEnhancedMonitoringRole"
 _WATCHED_EVERY_S = 60
@@ -50,14 +52,14 @@ class Postgresql(pulumi.ComponentResource):
         host: DNS name of the server in the network.
         port: TCP port of the server.
         secret_arn: ARN of the secret with ``username`` and ``password``.
-        router_arn: ARN of the LLM router's PostgreSQL role, which authenticates by IAM.
+        resource_id: RDS's id of the server, as ARNs of its roles have it.
         identifier: RDS's name of the server, for alarms.
     """
 
     host: Output[str]
     port: Output[str]
     secret_arn: Output[str]
-    router_arn: Output[str]
+    resource_id: Output[str]
     identifier: str
 
     def __init__(self, name: str, args: PostgresqlArgs, opts: ResourceOptions | None = None) -> None:
@@ -88,7 +90,7 @@ class Postgresql(pulumi.ComponentResource):
         server = self._server(name, args, subnets, parameters, watching, logs)
         self.host, self.port = server.address, server.port.apply(str)
         self.secret_arn = server.master_user_secrets.apply(lambda secrets: str(secrets[0].secret_arn))
-        self.router_arn = Output.concat(place.arn("rds-db", "dbuser:"), server.resource_id, "/", ROUTER)
+        self.resource_id, self._place = server.resource_id, place
         # RDS changes it each week unless told otherwise, without a function of ours.
         aws.secretsmanager.SecretRotation(
             name,
@@ -98,8 +100,12 @@ class Postgresql(pulumi.ComponentResource):
             opts=children,
         )
         self.register_outputs(
-            {"host": self.host, "port": self.port, "secret_arn": self.secret_arn, "router_arn": self.router_arn}
+            {"host": self.host, "port": self.port, "secret_arn": self.secret_arn, "resource_id": self.resource_id}
         )
+
+    def role_arn(self, role: str) -> Output[str]:
+        """ARN by which IAM allows a login as a role of PostgreSQL."""
+        return Output.concat(self._place.arn("rds-db", "dbuser:"), self.resource_id, "/", role)
 
     def _server(
         self,

@@ -1,0 +1,104 @@
+"""Role variables of the users' half on a host of AWS: the API, the process of connections, and the door before both."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi import Input, Output
+
+from hermesops.infra.stacks.platform.aws.hosts.balancer import KEPT_OPEN_S
+from hermesops.infra.stacks.platform.aws.network import DOOR
+from hermesops.infra.stacks.platform.aws.stores.postgresql import API, CONNECTIONS
+from hermesops.infra.stacks.platform.users_half import UsersHalf
+
+PASSWORDS = "/etc/hermes-platform/passwords"
+"""Folder in which role ``hermes_platform_aws`` keeps a file for each process of users; each reads its own."""
+
+_API_USER, _CONNECTIONS_USER = "hermesops-api", "hermesops-connections"
+
+
+@dataclass(frozen=True)
+class UserRolesArgs:
+    """Variables of the roles of the users' half.
+
+    Attributes:
+        environment: Its name.
+        users: Its addresses.
+        tables: Settings of its processes, by table.
+        database: ``HOST:PORT/NAME?OPTIONS`` of PostgreSQL, as URLs of libpq have it.
+        database_port: Its TCP port.
+        redis_host: Name of Redis.
+        redis_port: Its TCP port.
+        redis_user: User of Redis.
+        redis_secret: ARN of the secret with that user's password.
+        networks: Networks of the load balancer.
+    """
+
+    environment: str
+    users: UsersHalf
+    tables: Mapping[str, Mapping[str, Any]]
+    database: Input[str]
+    database_port: Input[str]
+    redis_host: Input[str]
+    redis_port: Input[str]
+    redis_user: str
+    redis_secret: Input[str]
+    networks: Sequence[str]
+
+
+def user_roles(args: UserRolesArgs) -> dict[str, dict[str, Input[object]]]:
+    """Variables of each role, by its name, without the prefix."""
+    has_connections = bool(args.users.agents_url)
+    roles: dict[str, dict[str, Input[object]]] = {
+        "hermes_base": {"open_ports_from": {str(DOOR): list(args.networks)}},
+        "hermes_platform_aws": {
+            "user_passfiles": [_passfile(user, role) for user, role in _logins(args.users).items()],
+            "redis": {"secret": args.redis_secret, "user": _API_USER, "file": f"{PASSWORDS}/redis"},
+        },
+        "hermes_platform_api": {
+            **_process(args, API, _API_USER),
+            "settings": {**args.tables, "web": {**args.tables["web"], **_redis(args)}},
+            "redis_port": Output.from_input(args.redis_port).apply(int),
+        },
+        "hermes_platform_edge": {
+            "enabled": True,
+            "proxies": list(args.networks),
+            "health_host": args.users.host,
+            "keepalive_seconds": KEPT_OPEN_S,
+            "has_connections": has_connections,
+        },
+    }
+    if has_connections:
+        process = _process(args, CONNECTIONS, _CONNECTIONS_USER)
+        roles["hermes_platform_connections"] = {**process, "settings": args.tables}
+    return roles
+
+
+def _logins(users: UsersHalf) -> dict[str, str]:
+    """Roles of the database that processes of users authenticate as, by the process's user."""
+    return {_API_USER: API} | ({_CONNECTIONS_USER: CONNECTIONS} if users.agents_url else {})
+
+
+def _passfile(user: str, role: str) -> dict[str, str]:
+    return {"user": user, "home": f"/var/lib/{user}", "file": f"{PASSWORDS}/{user}", "role": role}
+
+
+def _process(args: UserRolesArgs, role: str, user: str) -> dict[str, Input[object]]:
+    """Variables that both processes have: each is a role of the database, by a token of IAM in a file."""
+    passfile = f"&passfile={PASSWORDS}/{user}"
+    return {
+        "enabled": True,
+        "environment": args.environment,
+        "database": Output.concat(f"postgresql://{role}@", args.database, passfile),
+        "database_port": Output.from_input(args.database_port).apply(int),
+        "uses_certificate": False,
+        "issues_credentials": True,
+    }
+
+
+def _redis(args: UserRolesArgs) -> dict[str, Input[object]]:
+    """Settings of the Redis that carries events between the API's processes; its password changes by itself."""
+    return {
+        "redis_url": Output.concat(f"rediss://{args.redis_user}@", args.redis_host, ":", args.redis_port),
+        "redis_password_file": f"{PASSWORDS}/redis",
+    }

@@ -1,0 +1,45 @@
+"""What roles of the users' half have hermesops of their host issue: run as who may, and read under the names it has."""
+
+from typing import Any
+
+import yaml
+
+from hermesops.access.secrets.catalog import BILLING_SECRET, CONNECTIONS_KEY, MESSAGES_KEY
+from hermesops.base import assets
+from hermesops.platform.parts.user_credentials import PROCESSES
+from tests.support.releases.role_files import defaults_of
+
+API, CONNECTIONS = "hermes_platform_api", "hermes_platform_connections"
+
+
+def _tasks(role: str) -> list[dict[str, Any]]:
+    tasks: list[dict[str, Any]] = yaml.safe_load((assets.folder("roles") / role / "tasks/keys.yml").read_text())
+    return tasks
+
+
+def test_the_command_runs_as_the_worker_with_its_home_and_environment() -> None:
+    """runuser keeps root's HOME, where neither the database's password is nor the region of AWS."""
+    command, _ = _tasks(API)[0]["block"]
+    words = command["ansible.builtin.command"]["argv"]
+    home = "/var/lib/hermesops"
+
+    assert words[:4] == ["runuser", f"--user={{{{ __{API}_issuer }}}}", "--", "env"]
+    assert {f"HOME={home}", f"HERMESOPS_HOME={home}", f"HERMESOPS_ENV={{{{ {API}_environment }}}}"} <= set(words)
+    assert words[words.index(f"{{{{ __{API}_program }}}}") + 1 :][:2] == ["api", "credentials"]
+    assert defaults_of(API)[f"__{API}_issuer"] == "hermesops"
+    assert str(defaults_of(API)[f"__{API}_issued_folder"]).startswith(f"{home}/")
+
+
+def test_roles_read_the_files_that_the_command_writes() -> None:
+    written = {MESSAGES_KEY.name, BILLING_SECRET.name, *(f"relay-{number}.pem" for number in PROCESSES)}
+    variables, folder = defaults_of(CONNECTIONS), str(defaults_of(API)[f"__{API}_issued_folder"])
+
+    assert set(defaults_of(API)[f"__{API}_issued_files"]) == written
+    issued = str(variables[f"__{CONNECTIONS}_issued"]).replace(CONNECTIONS, API)
+    assert issued == f"{folder}/{CONNECTIONS_KEY.name}"
+
+
+def test_elsewhere_keys_are_given_and_nothing_is_run() -> None:
+    for role in (API, CONNECTIONS):
+        assert defaults_of(role)[f"{role}_issues_credentials"] is False
+        assert f"{role}_issues_credentials" in _tasks(role)[0]["when"]
