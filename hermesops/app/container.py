@@ -184,6 +184,7 @@ class Container:
     rollouts = cached_property(parts.rollouts.directory)
     rollout_commands = cached_property(parts.rollouts.commands)
     rollout_requests = cached_property(parts.rollouts.requests)
+    rollout_losses = cached_property(parts.rollouts.losses)
     rollbacks = cached_property(parts.rollouts.rollbacks)
     freezes = cached_property(parts.rollouts.freezes)
     outdated = cached_property(parts.rollouts.outdated)

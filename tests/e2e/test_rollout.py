@@ -243,6 +243,34 @@ async def test_a_rollback_names_for_each_agent_the_settings_that_it_loses_before
     assert targets == lost
 
 
+@pytest.mark.turns(15)
+async def test_a_rollout_to_an_older_release_names_the_settings_that_each_agent_loses_before_it_begins(
+    fleet: Command,
+) -> None:
+    [older] = {target["release_before"] for target in (await status(fleet))["targets"]}
+    await fleet.ok("release", "build", "--agent", "0.22.0", "--note", "newer line")
+    releases = (await fleet.ok("release", "list", "--json")).json["releases"]
+    newer = next(release["id"] for release in releases if release["note"] == "newer line")
+    upwards = (await fleet.ok("rollout", "start", newer, "--all", "--dry-run", "--json")).json["preview"]
+    assert upwards["losses"] == [], "its configuration is migrated, and none is taken back"
+    await fleet.ok("rollout", "start", newer, "--all", *QUICK)
+    configs = ".hermes-node/configs"
+    migrated = "_config_version: 50\nproviders:\n  mine: {}\n"
+    files = {f"{configs}/33.yaml": "_config_version: 33\n", f"{configs}/50.migrated": migrated}
+    await written(fleet, "user-3", {**files, "config.yaml": migrated.replace("{}", "{url: x}")})
+    rollouts = (await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"]
+    ahead = (await fleet.ok("rollout", "start", older, "--all", "--dry-run", "--json")).json["preview"]
+    lost = {row["user"]: row["settings_lost"] for row in ahead["losses"]}
+    assert (len(lost), {user for user in lost if lost[user]}) == (ahead["targets"], {"user-3"})
+    assert lost["user-3"] == ["providers.mine"]
+    everybody = (await fleet.ok("rollback", "--to", older, "--dry-run", "--json")).json["agents"]
+    assert everybody == ahead["losses"]
+    assert (await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"] == rollouts
+    back = await fleet.ok("rollout", "start", older, "--all", *QUICK)
+    assert "user-3: settings not in force afterwards: providers.mine\n" in back.stderr
+    assert (await status(fleet))["rollout"]["state"] == "done"
+
+
 async def test_what_makes_no_sense_is_refused_before_anything_moves(fleet: Command) -> None:
     good = (await fleet.ok("release", "list", "--json")).json["releases"][-1]["id"]
     before = (await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"]
@@ -255,7 +283,7 @@ async def test_what_makes_no_sense_is_refused_before_anything_moves(fleet: Comma
         (("rollout", "start", good, "--all", "--window", "sometimes"), "maintenance window"),
         (("rollout", "status", "nothing"), "no rollout"),
         (("rollback",), "missing USER"),
-        (("rollback", "--to", good, "--dry-run"), "--dry-run goes with USER"),
+        (("rollback", "--to", "9.9", "--dry-run"), "no release '9.9'"),
         (("rollback", "user-1", "--direct", "--dry-run"), "--dry-run goes without"),
         (("instance", "policy", "user-1", "--quiet-hours", "25-3"), "time of day"),
         (("rollout", "freeze"), "reason"),

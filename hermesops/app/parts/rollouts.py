@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from hermesops.agents.rollout.operators.rollbacks import Rollbacks
     from hermesops.agents.rollout.operators.service import RolloutCommands
     from hermesops.agents.rollout.plan.checks import Outdated, RolloutRequests
+    from hermesops.agents.rollout.plan.losses import RolloutLosses
     from hermesops.agents.rollout.ports import Machines
     from hermesops.agents.rollout.records.directory import Rollouts as RolloutDirectory
     from hermesops.agents.rollout.service import Rollouts
@@ -37,6 +38,13 @@ def requests(container: "Container") -> "RolloutRequests":
 
     settings = container.env.settings
     return RolloutRequests(container.registry, container.releases, settings, container.monitoring_client)
+
+
+def losses(container: "Container") -> "RolloutLosses":
+    """Previews the settings that agents lose by a rollout to an older release."""
+    from hermesops.agents.rollout.plan.losses import RolloutLosses
+
+    return RolloutLosses(container.registry, container.rollout_requests, container.vendor)
 
 
 def freezes(container: "Container") -> "Freezes":

@@ -19,7 +19,7 @@ from hermesops.views.agents import rollouts as rollout_shapes
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from hermesops.agents.rollout.operators.rollbacks import RollbackPreview
+    from hermesops.agents.rollout.plan.losses import AgentLosses
     from hermesops.app import Container
     from hermesops.model.fleet.slot import RollbackResult
     from hermesops.model.rollout.records import Rollout
@@ -111,15 +111,15 @@ def _preview(container: "Container", user: str, rollout_id: str, to: str) -> int
     """Print the losses of a rollback, and change nothing."""
     rollbacks = container.rollbacks
     if user:
-        previews: tuple[RollbackPreview, ...] = (context.run(rollbacks.preview(container.instances.find(user), to=to)),)
+        previews: tuple[AgentLosses, ...] = (context.run(rollbacks.preview(container.instances.find(user), to=to)),)
     elif rollout_id:
         previews = context.run(rollbacks.preview_rollout(container.rollouts.find(rollout_id)))
     else:
-        raise UsageError(
-            "--dry-run goes with USER or --rollout ID", hint=Hint(("rollout", "preview", to), "previews all agents")
-        )
-    rows = [rollout_shapes.rollback_preview(preview) for preview in previews]
-    table("rollback_preview", "agents", _COLUMNS, rows, "no agent would be rolled back")
+        request = container.rollout_requests.everybody_at_once(to, reason="dry run")
+        previews = context.run(container.rollout_losses.preview(request))
+    rows = [rollout_shapes.losses(preview) for preview in previews]
+    empty = "no agent has a newer configuration" if not user and not rollout_id else "no agent would be rolled back"
+    table("rollback_preview", "agents", _COLUMNS, rows, empty)
     return 0
 
 
@@ -128,7 +128,7 @@ def _agree_to(container: "Container", row: "Rollout", *, yes: bool) -> None:
     changed = sum(target.progress.on_release for target in container.rollouts.targets(row.id))
     question = f"This rolls back {counted(changed, 'agent')} in environment {container.env.name} from {row.release}."
     if not yes:
-        losses = status.rollback_losses(context.run(container.rollbacks.preview_rollout(row)))
+        losses = status.losses(context.run(container.rollbacks.preview_rollout(row)))
         for line in losses:
             say(line)
         question += " The newer state and configuration stay on each machine." if losses else ""
@@ -143,13 +143,15 @@ async def _when_free(roll_back: "Callable[[], Awaitable[RollbackResult]]", wait:
 
 def _everybody(container: "Container", to: str, *, why: str, yes: bool, detach: bool) -> int:
     request = container.rollout_requests.everybody_at_once(to, reason=why)
+    for line in [] if yes else follow.loss_lines(container, request):
+        say(line)
     agree(
         f"This deploys {request.release} to every running agent in environment {container.env.name}, without stages.",
         expect=container.env.name,
         spared="nothing was started",
         yes=yes,
     )
-    return follow.start(request, queue=False, detach=detach)
+    return follow.begin(container, request, queue=False, detach=detach)
 
 
 def _print(user: str, done: "RollbackResult", *, machine: str = "") -> int:

@@ -75,6 +75,14 @@ def spec_of(
     drain: Annotated[
         str, typer.Option(help="Time that running turns get before the gateway stops.", metavar=_DURATION)
     ] = "60s",
+    attempt_within: Annotated[
+        str,
+        typer.Option(
+            "--attempt-within",
+            help="Time for the change of one instance, download to confirmation; then it counts as failed.",
+            metavar=_DURATION,
+        ),
+    ] = "600s",
     defer: Annotated[
         str,
         typer.Option(
@@ -160,6 +168,7 @@ def spec_of(
         soak_s=seconds(soak, "--soak"),
         confirm_s=seconds(confirm_within, "--confirm-within"),
         drain_s=seconds(drain, "--drain"),
+        attempt_s=seconds(attempt_within, "--attempt-within"),
         defer_s=seconds(defer, "--defer"),
         windows=tuple(windows or ()),
         on_halt=one_of(HaltRollback, on_halt, "--on-halt"),

@@ -262,6 +262,7 @@ class ReleaseStatus:
     Attributes:
         activation: The release that it is changing to, until that is confirmed; empty when it is not changing.
         phase: Of that; ``unconfirmed`` once it waits to be confirmed.
+        step: Its last step, with the machine's name; empty where only the machine itself knows it.
         last: Identifies its last change, as its node reports it; empty when there was none.
         last_failed: Whether that ended on the old release.
         confirm_timed_out: Whether only because it was not confirmed in time, which says nothing of the release.
@@ -282,6 +283,7 @@ class ReleaseStatus:
     reverts: bool = True
     busy: str = ""
     absent: str = ""
+    step: str = ""
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,8 @@ def _activate(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> Co
 
 
 def _rollback(words: argparse.Namespace, machine: Machine) -> CommandAnswer:
+    if words.action == "preview" and words.schema:
+        return activate.preview(machine, words.schema), ExitCode.OK
     if words.action == "preview":
         return rollback.preview(machine, to=words.to), ExitCode.OK
     return rollback.rollback(
@@ -289,8 +291,10 @@ def _add_release(commands: Any, leased: argparse.ArgumentParser) -> None:  # noq
     action.add_argument("--lose", action="store_true", help="even if rows written since do not fit there")
     action.add_argument("--even-revoked", action="store_true", help="even to a revoked release")
     action.add_argument("--drain", type=float, default=8.0, metavar="SECONDS", help="for the agent to finish its work")
-    action = actions.add_parser("preview", help="the rows and settings that a rollback would lose; changes nothing")
-    action.add_argument("--to", default="", metavar="ID", help="slot to return to; default: the previous one")
+    action = actions.add_parser("preview", help="the rows and settings that a change would lose; changes nothing")
+    change = action.add_mutually_exclusive_group()
+    change.add_argument("--to", default="", metavar="ID", help="rollback to a slot; default: to the previous one")
+    change.add_argument("--schema", type=int, default=0, metavar="N", help="activation of a release of a schema")
     actions.add_parser("cancel", help="give up a change that has not begun to switch")
     action = actions.add_parser("gc", parents=[leased], help="remove slots and files that no rollback needs")
     action.add_argument("--keep", type=int, default=2, metavar="SLOTS", help="number of slots to keep")

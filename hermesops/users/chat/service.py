@@ -42,7 +42,6 @@ _TITLES_S = 4.0
 """Seconds for an agent to name its conversations; the rows have them without titles. A page waits for this list."""
 
 
-
 class NoAgentError(RefusedError):
     """The user has no agent, and none is being made."""
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
-    from hermesops.agents.rollout.operators.rollbacks import RollbackPreview
     from hermesops.agents.rollout.plan.backlog import OutdatedInstance
+    from hermesops.agents.rollout.plan.losses import AgentLosses
     from hermesops.agents.rollout.ports import Records
     from hermesops.agents.rollout.records.events import CommandGiven, Event, Recorded, RolloutStarted, StateChanged
     from hermesops.agents.rollout.reports.progress import RolloutProgress
@@ -149,8 +149,8 @@ def rollback_result(user: str, done: "RollbackResult", *, machine: str = "") -> 
     }
 
 
-def rollback_preview(preview: "RollbackPreview") -> dict[str, object]:
-    """The losses of one agent by a rollback; no figures where they are unknown."""
+def losses(preview: "AgentLosses") -> dict[str, object]:
+    """The losses of one agent by a change of its release; no figures where they are unknown."""
     result = preview.result
     return {
         "user": preview.user,

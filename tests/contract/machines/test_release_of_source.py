@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +101,7 @@ MISBEHAVED = {
     "greedy": ("bytearray(64 << 30)", "MemoryError"),
     "forking": ("import time\nfor _ in range(99): os.fork() or time.sleep(60)", "Resource temporarily unavailable"),
     "filling": ("open('/build/huge', 'wb').write(bytes(300 << 20))", "File too large"),
+    "beside": ("open('/planted', 'wb').write(b'x')", "Read-only file system: '/planted'"),
     "curious": ("print(open('/etc/passwd').read())", "No such file or directory: '/etc/passwd'"),
     "environment": ("assert 'HERMESOPS_HOME' in os.environ, sorted(os.environ)", "AssertionError: .*HERMES_NIX_BUILD"),
     "loud": ("print('\\x1b[31m' * 100000); sys.exit('\\x1b]0;owned\\x07')", r"failed: [ -~]+$"),
@@ -147,6 +148,39 @@ def test_a_build_that_lost_a_process_to_the_limit_of_memory_is_named_even_if_it_
     isolation.__dict__["scope"] = _Counted(512 << 20)
     with pytest.raises(RefusedError, match="a build used more than 512 MiB of memory and was stopped"):
         isolation.run("a build", ["/bin/sh", "-c", f"exit {code}"], {}, {})
+
+
+@dataclass(frozen=True)
+class _Refusing(MemoryScope):
+    """A scope that was well when it was tried; in it nothing starts any more.
+
+    Attributes:
+        script: Writes why, and its report into ``$0`` where a unit was made.
+    """
+
+    script: str = ""
+
+    def command(self, words: Sequence[str], report: Path) -> list[str]:
+        del words
+        return ["sh", "-c", f"{self.script} >&2; exit 1", str(report)]
+
+
+def test_where_systemd_starts_no_unit_or_no_walls_stand_a_build_is_refused_by_name_and_nothing_is_kept(
+    shop: Workshop,
+) -> None:
+    before, no_unit, no_walls = dict(shop.store.held), Isolation(), Isolation()
+    no_unit.__dict__["scope"] = _Refusing(1, "echo Failed to start transient scope unit: Access denied")
+    no_walls.__dict__["scope"] = _Refusing(1, 'echo 0 >"$0"; echo bwrap: No permissions to create new namespace')
+    cases = (
+        (no_unit, "systemd starts no unit around a build here: Failed to start transient scope unit: Access denied"),
+        (no_walls, "this computer does not allow the walls around a build: bwrap: No permissions"),
+        (Isolation(bwrap="no-such-bwrap"), "building from source needs bubblewrap"),
+    )
+    order = BuildRequest(archive=small_agent().packed(shop.folder / "v2026.9.24.tar.gz"), pythons=PYTHONS)
+    for walled, match in cases:
+        with pytest.raises(RefusedError, match=match):
+            replace(shop.builder(), isolation=walled).build(order, who="ada", note="", at=AT)
+    assert (shop.store.held, shop.releases.list()) == (before, ())
 
 
 def test_an_orphan_of_a_killed_hermesops_ends_by_itself() -> None:

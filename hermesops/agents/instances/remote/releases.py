@@ -200,10 +200,25 @@ class ReleaseClient:
             RefusedError: There is no such slot, or its hermes-node is older than that command.
             UnavailableError: The machine does not answer.
         """
-        words = f"{PROGRAM} release preview" + (f" --to {to}" if to else "")
+        return await self._preview(machine_id, f" --to {to}" if to else "", timeout_s)
+
+    async def preview_activation(self, machine_id: MachineId, schema: int, *, timeout_s: float) -> RollbackResult:
+        """The settings that ``activate`` would migrate and lose now. Changes nothing, and needs no lease.
+
+        Args:
+            schema: Of the configuration that the release writes; the machine need not have the release.
+
+        Raises:
+            RefusedError: Its hermes-node is older than that command.
+            UnavailableError: The machine does not answer.
+        """
+        return await self._preview(machine_id, f" --schema {schema}", timeout_s)
+
+    async def _preview(self, machine_id: MachineId, options: str, timeout_s: float) -> RollbackResult:
+        words = f"{PROGRAM} release preview{options}"
         done = await self.channel_to(machine_id).run(words, timeout_s=timeout_s)
         if done.exit_code == ExitCode.BAD_REQUEST:
-            raise RefusedError("its hermes-node is older than previews of rollbacks")
+            raise RefusedError("its hermes-node is older than this preview")
         answer = _answer(done, machine_id, "release preview")
         with understood(machine_id, "release preview"):
             return RollbackResult.from_told(answer)

@@ -220,5 +220,6 @@ def status_of(state: RelocationState) -> ReleaseStatus:
         why=last.outcome if last else "",
         reverts=False,
         absent="" if state.instance.status is InstanceStatus.RUNNING else state.instance.status.value,
+        step=unfinished.step if unfinished else "",
         busy=f"operation {blocker.id} ({KINDS[blocker.kind].title}) has not ended" if blocker else "",
     )

@@ -8,7 +8,8 @@ from functools import partial
 from hermesops.agents.instances.releases.rollback import find_machine, preview_rollback, roll_back_release, unchanged
 from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.agents.rollout.machines.slots import machine_of
-from hermesops.base.fan_out import Limits, fan_out
+from hermesops.agents.rollout.plan.losses import ASK, AgentLosses, losses_of
+from hermesops.base.fan_out import fan_out
 from hermesops.errors import HermesError, Hint
 from hermesops.machines.release import Releases
 from hermesops.machines.release.releases import HandedOut
@@ -24,30 +25,6 @@ from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import ToolboxChannel
 from hermesops.vendor.justavps import Client
-
-_PREVIEW = Limits(at_once=32, slow_after_s=5.0, within_s=15.0)
-
-
-@dataclass(frozen=True)
-class RollbackPreview:
-    """The losses of one agent by a rollback.
-
-    Attributes:
-        user: The user's name, as in the rollout.
-        release: The one that it would run; empty where that is unknown.
-        result: Rows and settings that would be migrated and lost; ``None`` where they are unknown.
-        problem: Why the result is unknown; empty where it is known.
-    """
-
-    user: str
-    release: str
-    result: RollbackResult | None = None
-    problem: str = ""
-
-    @property
-    def settings_lost(self) -> tuple[str, ...]:
-        """Names of the user's settings that would not be in force any more."""
-        return self.result.settings_lost if self.result else ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +91,7 @@ class Rollbacks:
             )
             return machine.name, done
 
-    async def preview(self, instance: Instance, *, to: str) -> RollbackPreview:
+    async def preview(self, instance: Instance, *, to: str) -> AgentLosses:
         """The losses of one agent by a rollback to its previous release, or to another one. Changes nothing.
 
         Raises:
@@ -124,36 +101,34 @@ class Rollbacks:
         async with self.vendor() as client:
             slots = _releases(client)
             result = await preview_rollback(slots, machine_of(instance), to=to, title=instance.title)
-            return RollbackPreview(instance.title, result.release, result)
+            return AgentLosses(instance.title, result.release, result)
 
-    async def preview_rollout(self, rollout: Rollout) -> tuple[RollbackPreview, ...]:
+    async def preview_rollout(self, rollout: Rollout) -> tuple[AgentLosses, ...]:
         """The losses of each agent that a rollback of a rollout would bring back, in their order. Changes nothing.
 
-        An agent that cannot be asked within 15 s has a problem in place of a result, and delays no other.
+        One that cannot be asked has a problem in place of a result.
         """
         registry = self.registry()
         rows = await in_db_thread(registry.rollout_targets.list, rollout.id)
         targets = [row.facts for row in rows if row.progress.on_release]
         if rollout.action is not Action.SLOT:  # the state moves with the agent, and none of it is replaced
-            return tuple(_previewed(target, unchanged(ReleaseId(target.release_before))) for target in targets)
+            return tuple(_losses_of(target, unchanged(ReleaseId(target.release_before))) for target in targets)
         async with self.vendor() as client:
             ask = partial(self._preview_target, registry, _releases(client))
-            results = await fan_out(targets, ask, _PREVIEW)
-        return tuple(map(_previewed, targets, results))
+            results = await fan_out(targets, ask, ASK)
+        return tuple(map(_losses_of, targets, results))
 
     async def _preview_target(self, registry: Registry, slots: ReleaseClient, target: Target) -> RollbackResult:
         instance = await in_db_thread(registry.instances.get, target.instance_id)
         release = ReleaseId(target.release_before)
-        return await slots.preview_rollback(machine_of(instance), to=release, timeout_s=_PREVIEW.within_s)
+        return await slots.preview_rollback(machine_of(instance), to=release, timeout_s=ASK.within_s)
 
     def _bundle_of(self, release: ReleaseId) -> HandedOut:
         return HandedOut(release, self.releases())
 
 
-def _previewed(target: Target, result: RollbackResult | HermesError) -> RollbackPreview:
-    if isinstance(result, HermesError):
-        return RollbackPreview(target.user, target.release_before, problem=result.message)
-    return RollbackPreview(target.user, target.release_before, result)
+def _losses_of(target: Target, answer: RollbackResult | HermesError) -> AgentLosses:
+    return losses_of(target, target.release_before, answer)
 
 
 def _releases(client: Client, lease: Lease | None = None) -> ReleaseClient:

@@ -98,6 +98,7 @@ _NAMES = {
     "soak_s": "soak",
     "confirm_s": "confirm within",
     "drain_s": "drain",
+    "attempt_s": "attempt within",
     "defer_s": "defer",
     "windows": "windows",
     "on_halt": "on halt",

@@ -149,7 +149,7 @@ def _touched(observation: TargetObservation, status: ReleaseStatus, release: Rel
 
 def _timed_out(observation: TargetObservation, status: ReleaseStatus, *, is_ready: bool) -> Settle:
     """The change takes too long. Where its machine does not go back by itself, the rollout has to bring it back."""
-    words = f"not done after {observation.tried_s:.0f} s"
+    words = f"not done after {observation.tried_s:.0f} s" + (f": {status.step}" if status.step else "")
     if not status.activation:
         return Settle(TargetState.TIMED_OUT, words)
     if not status.reverts:

@@ -22,14 +22,29 @@ if TYPE_CHECKING:
 
 
 def start(request: "RolloutRequest", *, queue: bool, detach: bool) -> int:
-    """Begin a rollout, or continue it, and run it."""
+    """Begin a rollout, or continue it, and run it; one to an older release first names the losses of each agent."""
+    container = context.compose()
+    for line in loss_lines(container, request):
+        say(line)
+    return begin(container, request, queue=queue, detach=detach)
+
+
+def loss_lines(container: "Container", request: "RolloutRequest") -> list[str]:
+    """The losses of each agent for which the release of a request is older; asks their machines."""
+    from hermesops.cli.views.rollout.status import losses
+
+    return losses(context.run(container.rollout_losses.preview(request)))
+
+
+def begin(container: "Container", request: "RolloutRequest", *, queue: bool, detach: bool) -> int:
+    """Begin a rollout, or continue it, and run it; asks no machine for losses."""
 
     async def begun(connected: "Connected") -> "Rollout":
         if queue:
             await connected.rollouts.await_others(request)
         return await connected.rollouts.start(request)
 
-    return _execute(context.compose(), begun, expected="done", detach=detach)
+    return _execute(container, begun, expected="done", detach=detach)
 
 
 def run(container: "Container", rollout_id: "RolloutId", *, expected: str, detach: bool) -> int:

@@ -19,6 +19,7 @@ from hermesops.views.agents import rollout_previews as preview_shapes
 from hermesops.views.agents import rollouts as rollout_shapes
 
 if TYPE_CHECKING:
+    from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.model.rollout.spec import Spec
 
 app = Noun(no_args_is_help=True)
@@ -107,7 +108,7 @@ def replay(
 
 
 @app.command(epilog=_examples("preview 0.19.0 --all", "preview 0.19.0 --where plan=light --stages 10%,100%"))
-@options.takes_spec("confirm_within", "drain", "defer", "manual_before", "hooks", "on_halt", "drill")
+@options.takes_spec("confirm_within", "drain", "attempt_within", "defer", "manual_before", "hooks", "on_halt", "drill")
 def preview(
     release: Release,
     where: options.Where = "",
@@ -116,18 +117,23 @@ def preview(
     spec: "Spec",
     action: options.ActionOption = "slot",
 ) -> None:
-    """Preview a rollout: stages, first instances, faults that its gates catch, and the worst case. Changes nothing."""
+    """Preview a rollout: stages, first instances, faults that its gates catch, and the worst case. Changes nothing.
+
+    Where the release is older, it names the settings that each agent would lose.
+    """
     from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.model.rollout.spec import Action
 
+    _print_preview(RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), ""))
+
+
+def _print_preview(request: "RolloutRequest") -> None:
     container = context.compose()
-    request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), "")
     ahead = context.run(container.rollout_requests.preview(request))
-    result(
-        "rollout-preview",
-        {"preview": preview_shapes.requested(ahead)},
-        preview_view.preview_lines(ahead.ahead, ahead.closed, ahead.held),
-    )
+    losses = context.run(container.rollout_losses.preview(request))
+    shown = {**preview_shapes.requested(ahead), "losses": [rollout_shapes.losses(agent) for agent in losses]}
+    lines = preview_view.preview_lines(ahead.ahead, ahead.closed, ahead.held)
+    result("rollout-preview", {"preview": shown}, [*lines, *status_view.losses(losses)])
 
 
 @app.command(
@@ -151,6 +157,10 @@ def start(
         bool, typer.Option("--queue", help="Wait for the end of a rollout that has some of these instances.")
     ] = False,
     detach: options.Detach = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print the preview, and the settings that agents would lose; change nothing."),
+    ] = False,
 ) -> int:
     """Deploy a release to running instances in stages; the same command continues a rollout that was interrupted.
 
@@ -160,11 +170,16 @@ def start(
 
     With --action machine RELEASE is an image: each agent moves, with its memory and its release, to another machine
     that boots it; the previous machine is kept for a while.
+
+    With an older release, it and --dry-run name the settings of each agent that are not in force afterwards.
     """
     from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.model.rollout.spec import Action
 
     request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), reason)
+    if dry_run:
+        _print_preview(request)
+        return 0
     return follow.start(request, queue=queue, detach=detach)
 
 

@@ -10,7 +10,7 @@ from hermesops.views.agents import rollouts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hermesops.agents.rollout.operators.rollbacks import RollbackPreview
+    from hermesops.agents.rollout.plan.losses import AgentLosses
     from hermesops.agents.rollout.reports.explain import Explained
     from hermesops.model.fleet.slot import RollbackResult
     from hermesops.model.ids import InstanceId
@@ -41,8 +41,8 @@ def rollback_line(user: str, done: "RollbackResult") -> str:
     return words
 
 
-def rollback_losses(previews: "Sequence[RollbackPreview]") -> list[str]:
-    """The losses of a rollback in a line for each of the first agents that have some; none for none.
+def losses(previews: "Sequence[AgentLosses]") -> list[str]:
+    """The losses by a change of release in a line for each of the first agents that have some; none for none.
 
     Agents whose losses are unknown are named likewise.
     """
@@ -51,7 +51,7 @@ def rollback_losses(previews: "Sequence[RollbackPreview]") -> list[str]:
     return [*lines[:_NAMED], *([f"{counted(more, 'agent')} more: --dry-run names all"] if more > 0 else [])]
 
 
-def _loss(preview: "RollbackPreview") -> str:
+def _loss(preview: "AgentLosses") -> str:
     result = preview.result
     if result is None:
         return f"its losses are unknown: {preview.problem}"

@@ -27,6 +27,9 @@ _MIB = 1 << 20
 _NOBODY = "65534"
 _PLACE = "/build"
 _SHOWN = 400
+_SHARED_BYTES = 64 * _MIB
+"""Files in ``/dev/shm``: semaphores of Python's multiprocessing, and little else."""
+
 _ORPHANED_S = 30.0
 PYTHON = "/usr/bin/python3"
 """Unpacks the files, and builds where a release brings no Python; not ours, which may be in an operator's home."""
@@ -127,7 +130,9 @@ class Isolation:
                 )
             except subprocess.TimeoutExpired:
                 return _Ending(None)
-            return _Ending(done.returncode, memory_scope.kills_in(report.read()))
+            counted = report.read()
+            is_started = self.scope is None or bool(counted.strip())
+            return _Ending(done.returncode, memory_scope.kills_in(counted), is_started)
 
     def _walls(self, environment: Mapping[str, str], *, has_scope: bool) -> list[str]:
         bwrap = shutil.which(self.bwrap)
@@ -142,7 +147,9 @@ class Isolation:
             words += ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
         words += [bwrap, "--unshare-all", "--clearenv", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
         words += [word for path in _system() for word in path]
-        words += ["--dev", "/dev", "--size", str(limits.files_bytes), "--tmpfs", _PLACE, "--chdir", _PLACE]
+        words += ["--dev", "/dev", "--size", str(_SHARED_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 - its own
+        words += ["--size", str(limits.files_bytes), "--tmpfs", _PLACE, "--chdir", _PLACE]
+        words += ["--remount-ro", "/dev", "--remount-ro", "/"]  # both are memory, half of this computer's
         variables = {"PATH": "/usr/bin:/bin", "HOME": _PLACE, "TMPDIR": _PLACE, "LC_ALL": "C.UTF-8", **environment}
         words += [word for name, value in variables.items() for word in ("--setenv", name, value)]
         words += ["prlimit", *([] if has_scope else [f"--as={limits.memory_bytes}"])]
@@ -185,10 +192,12 @@ class _Ending:
     Attributes:
         code: Its exit code; ``None`` for one that was ended because it ran too long.
         kills: Processes of it that the kernel ended because they used too much memory.
+        is_started: Whether systemd made the unit around it; it counts the kills at the end of each.
     """
 
     code: int | None
     kills: int = 0
+    is_started: bool = True
 
 
 def _failure(title: str, ending: _Ending, messages: str, limits: Limits) -> RefusedError:
@@ -199,6 +208,10 @@ def _failure(title: str, ending: _Ending, messages: str, limits: Limits) -> Refu
         return RefusedError(f"{title} did not end within {limits.seconds:g} s and was stopped")
     if ending.kills:
         return RefusedError(f"{title} used more than {limits.memory_bytes // _MIB} MiB of memory and was stopped")
+    if not ending.is_started:
+        return RefusedError(
+            f"systemd starts no unit around a build here: {last}", hint="see systemctl, or build on another computer"
+        )
     if last.startswith("bwrap:"):
         return RefusedError(
             f"this computer does not allow the walls around a build: {last}",

@@ -154,6 +154,19 @@ def ask_untouched(machine: Machine) -> dict[str, Any]:
     return {"checks": [asdict(check) for check in checks]}
 
 
+def preview(machine: Machine, schema: int) -> dict[str, Any]:
+    """The settings that ``activate`` would migrate and lose now for a release; changes nothing, and waits for no lock.
+
+    Args:
+        schema: Of the configuration that the release writes. It need not be on the machine.
+
+    Raises:
+        NotReadyError: The user's configuration cannot be read.
+    """
+    result = config_migration.preview(machine, agent_of(machine), schema)
+    return {"release": "", "from": slot.current(machine), **asdict(result)}
+
+
 def _done(machine: Machine, release: str) -> dict[str, Any] | None:
     activation = records.load(machine)
     if activation is None:

@@ -32,8 +32,7 @@ def is_due(machine: Machine, agent: Agent, release: str) -> bool:
 
 def is_newer(machine: Machine, agent: Agent, release: str) -> bool:
     """Whether the user's file has a newer schema than a release writes; never without a file, or of an unknown one."""
-    schema, written = _schema(machine, agent), schema_of(record_of(machine, release))
-    return schema is not None and 0 < written < schema
+    return _is_newer_than(machine, agent, schema_of(record_of(machine, release)))
 
 
 def take_back(machine: Machine, agent: Agent, release: str) -> RestoreResult:
@@ -47,10 +46,14 @@ def take_back(machine: Machine, agent: Agent, release: str) -> RestoreResult:
     return RestoreResult()
 
 
-def preview(machine: Machine, agent: Agent, release: str) -> RestoreResult:
-    """The settings that ``take_back`` would migrate and lose now; changes nothing, a gateway may run."""
-    if is_newer(machine, agent, release):
-        return machine.state.preview_config(agent.home, schema_of(record_of(machine, release)))
+def preview(machine: Machine, agent: Agent, schema: int) -> RestoreResult:
+    """The settings that ``take_back`` would migrate and lose now for a release; changes nothing, a gateway may run.
+
+    Args:
+        schema: The one that the release writes, which needs no slot for this; 0 for unknown.
+    """
+    if _is_newer_than(machine, agent, schema):
+        return machine.state.preview_config(agent.home, schema)
     return RestoreResult()
 
 
@@ -86,6 +89,11 @@ def run(slot: Path, unit: str, *lines: str) -> None:
         systemd.systemctl("start", SERVICE)
     finally:
         transient_unit.remove(SERVICE)
+
+
+def _is_newer_than(machine: Machine, agent: Agent, written: int) -> bool:
+    schema = _schema(machine, agent)
+    return schema is not None and 0 < written < schema
 
 
 def _schema(machine: Machine, agent: Agent) -> int | None:

@@ -87,9 +87,9 @@ def preview(machine: Machine, *, to: str = "") -> dict[str, Any]:
     answer = {"release": target, "from": activation.to if activation else current}
     if is_untouched:
         return {**answer, **asdict(RestoreResult())}
-    agent = agent_of(machine)
+    agent, schema = agent_of(machine), slot.schema_of(slot.record_of(machine, target))
     result = machine.state.preview(agent.home, kept) if kept else RestoreResult()
-    return {**answer, **asdict(result if result.kept else config_migration.preview(machine, agent, target))}
+    return {**answer, **asdict(result if result.kept else config_migration.preview(machine, agent, schema))}
 
 
 def _target(machine: Machine, to: str) -> tuple[str, str]:

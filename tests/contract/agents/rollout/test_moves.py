@@ -52,9 +52,11 @@ def test_it_is_where_it_was(registry: Registry, ada: Instance) -> None:
 
 
 def test_one_that_was_left_halfway_waits_for_who_goes_on_with_it(registry: Registry, ada: Instance) -> None:
-    asked(registry, ada, "new")
+    operation = asked(registry, ada, "new")
+    registry.operations.record_step(operation.id, "waiting for machine m-2")
     state = relocation_state(registry, ada.id)
     assert (status_of(state).activation, status_of(state).phase) == ("new", "unconfirmed")
+    assert status_of(state).step == "waiting for machine m-2"
     assert not state.is_cut_over
 
 

@@ -17,6 +17,12 @@ def test_without_options_a_rollout_goes_as_the_model_has_it() -> None:
     assert spec_of(two_person_above=Spec().two_person_above) == Spec()
 
 
+def test_the_time_of_an_attempt_leaves_room_for_draining_and_confirming() -> None:
+    assert spec_of(attempt_within="3m", two_person_above=Spec().two_person_above) == Spec(attempt_s=180.0)
+    with pytest.raises(UsageError, match=r"attempt_s must leave room for draining and confirming: 120 s or more"):
+        spec_of(attempt_within="90s", two_person_above=Spec().two_person_above)
+
+
 @pytest.mark.parametrize("command", ["start", "preview"])
 def test_help_shows_each_default_apart_from_examples(command: str) -> None:
     shown = " ".join(CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output.split())

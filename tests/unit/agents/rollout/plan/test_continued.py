@@ -25,6 +25,7 @@ def test_a_repeated_request_names_the_options_with_which_the_rollout_goes_on() -
     cases = {
         "": USUAL,
         "soak 10s": replace(USUAL, soak_s=10.0),
+        "attempt within 150s": replace(USUAL, attempt_s=150.0),
         "stages 12.5%,100%, max unavailable 50%": replace(USUAL, stages=(0.125, 1.0), max_unavailable=0.5),
         "windows 'Mon-Fri 09:00-17:00 UTC'": replace(USUAL, windows=("Mon-Fri 09:00-17:00 UTC",)),
         "its own gates": replace(USUAL, gates=Gates(manual_before=(2,))),

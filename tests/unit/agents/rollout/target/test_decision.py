@@ -97,6 +97,10 @@ def observation(target: RolloutTarget, status: ReleaseStatus | None, **changes: 
             observation(TOLD, replace(SWITCHING, reverts=False), tried_s=600.0),
             Settle(TargetState.TIMED_OUT, "not done after 600 s", on_release=True),
         ),
+        (
+            observation(TOLD, replace(READY, reverts=False, step="waiting for machine m-2"), tried_s=600.0),
+            Settle(TargetState.TIMED_OUT, "not done after 600 s: waiting for machine m-2", on_release=True),
+        ),
         (observation(TOLD, STILL, tried_s=600.0), Settle(TargetState.TIMED_OUT, "not done after 600 s")),
         (
             observation(TOLD, None, silent_s=50.0),

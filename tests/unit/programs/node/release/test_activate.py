@@ -22,7 +22,7 @@ from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.ports import TrialResult
 from hermesops.programs.node.release import activate, inventory, rollback
 from hermesops.programs.node.release import activation as records
-from hermesops.programs.node.release.activate import Options, confirm
+from hermesops.programs.node.release.activate import Options, confirm, preview
 from hermesops.programs.node.release.fetch import fetch
 from hermesops.programs.node.state import user_config
 from hermesops.programs.node.system import files
@@ -373,6 +373,16 @@ def test_a_preview_names_what_a_rollback_loses_and_the_rollback_the_same_when_it
     assert not rollback.preview(home.node, to=OLD)["settings_lost"]
     with pytest.raises(RefusedError, match="no slot of release none"):
         rollback.preview(home.node, to="none")
+
+
+def test_a_preview_names_what_an_older_release_loses_before_the_machine_has_it(home: ReleaseHome) -> None:
+    path = as_a_newer_agent_left_it(home)
+    (home.home.home / ".hermes-node/configs/50.migrated").write_text("_config_version: 50\nmodel: other\n")
+    assert not preview(home.node, 50)["settings_lost"]
+    ahead = preview(home.node, 33)
+    assert (ahead["from"], list(ahead["settings_lost"]), path.read_text()) == (OLD, ["model"], NEWER)
+    answer, _ = activate_release(home.node)
+    assert (answer["settings_lost"], path.read_text()) == (["model"], FORMER)
 
 
 def test_a_preview_of_an_unconfirmed_release_is_of_the_one_before(home: ReleaseHome) -> None:
