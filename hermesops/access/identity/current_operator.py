@@ -3,18 +3,17 @@
 import getpass
 import os
 import socket
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hermesops.access.identity import operators
+from hermesops.access.identity.oidc import KeySet, Pipelines, keys_in
 from hermesops.access.identity.signatures import Signers
 from hermesops.base.files.private_file import read_secret
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.settings.environment import Environment
-
-if TYPE_CHECKING:
-    from hermesops.access.identity.oidc import KeySet, Pipelines
 
 _TOKEN_URL = "ACTIONS_ID_TOKEN_REQUEST_URL"  # noqa: S105 - a variable's name
 _TOKEN_BEARER = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105 - as above
@@ -51,24 +50,26 @@ def who_acts(env: Environment) -> str:
 
 
 def _issued(env: Environment, url: str) -> str:
-    from hermesops.access.identity.oidc import issued_token  # noqa: PLC0415  only pipelines need it
+    from hermesops.access.identity.oidc_requests import issued_token  # noqa: PLC0415 - loads an HTTP client
 
     return issued_token(url, env.variables.get(_TOKEN_BEARER, ""), env.settings.oidc.audience)
 
 
-def _pipelines(env: Environment) -> "Pipelines":
-    from hermesops.access.identity.oidc import Pipelines, published_keys  # noqa: PLC0415  only pipelines need it
-
+def _pipelines(env: Environment) -> Pipelines:
     settings = env.settings
     subjects = [pattern.strip() for pattern in settings.oidc.subjects.split(",") if pattern.strip()]
     file = settings.oidc.keys_file
-    keys: KeySet = partial(_keys_in, file) if file else published_keys(settings.oidc.issuer)
+    keys: KeySet = partial(_keys_in, file) if file else partial(_published_keys, settings.oidc.issuer)
     return Pipelines(settings.oidc.issuer, settings.oidc.audience, subjects, keys)
 
 
-def _keys_in(file: Path) -> dict[str, Any]:
-    from hermesops.access.identity.oidc import keys_in  # noqa: PLC0415  as above
+def _published_keys(issuer: str) -> Mapping[str, Any]:
+    from hermesops.access.identity.oidc_requests import published_keys  # noqa: PLC0415 - as above
 
+    return published_keys(issuer)()
+
+
+def _keys_in(file: Path) -> dict[str, Any]:
     try:
         return dict(keys_in(file.read_text()))
     except (OSError, ValueError, UnavailableError) as error:

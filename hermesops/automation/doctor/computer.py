@@ -9,6 +9,7 @@ from shlex import join
 
 from hermesops.base.extras import Extra, install_command, missing_extras
 from hermesops.errors import Hint, RefusedError
+from hermesops.localcloud.drivers.nspawn.computer import resources
 from hermesops.model.check import Check, Verdict
 from hermesops.settings.fields import Settings
 
@@ -81,9 +82,6 @@ def free_room(machines: int, figures: object) -> str:
 
 async def room_of(world: Path) -> str:
     """Free resources for machines of a local world on this computer; raises as ``free_room``."""
-    # Lazily: loads the drivers of local machines.
-    from hermesops.localcloud.drivers.nspawn.computer import resources  # noqa: PLC0415
-
     existing = next(place for place in (world, *world.parents) if place.exists())
     free = resources.free_resources(existing, [])
     return free_room(free.machines, free)

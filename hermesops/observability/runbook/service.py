@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hermesops.base.child_environment import BUCKET, GO, PACKAGES, PULUMI, SSH_AGENT
 from hermesops.errors import Hint, UsageError
 from hermesops.model.ids import instance_subject
+from hermesops.observability.runbook.document import load, names
 from hermesops.settings.fields import is_secret
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ def alert_steps(folder: "Path", name: str) -> "Steps | None":
     Args:
         folder: Of the runbooks.
     """
-    # Lazily: documents of runbooks are read by few commands.
-    from hermesops.observability.runbook.document import load, names  # noqa: PLC0415
+    # Lazily: loads the clients of monitoring, which a runbook that is only shown does not need.
     from hermesops.observability.telemetry.alerts.shown_alerts import Steps  # noqa: PLC0415
 
     if name not in names(folder):

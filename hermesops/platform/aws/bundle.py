@@ -1,14 +1,17 @@
 """The platform on AWS: whether its program can run here, and the bundle that its hosts are made from."""
 
+import asyncio
+from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.base.extras import Extra, require
 from hermesops.base.narration import Reporter
+from hermesops.infra.engine.foreign import ForeignPlugin, require_cli
 from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
-    from hermesops.infra.engine.foreign import ForeignPlugin
     from hermesops.machines.image.bundles.platform import Bundle
     from hermesops.machines.release.signing import ReleaseKey
 
@@ -22,8 +25,6 @@ def require_pulumi(env: Environment, verb: str) -> None:
     Raises:
         UsageError: It is for AWS, and extra ``aws``, the pulumi CLI or its plugin of AWS is missing.
     """
-    from hermesops.infra.engine.foreign import require_cli
-
     if not env.is_local:
         command = f"stack {verb} platform"
         require(Extra.AWS, command)
@@ -32,10 +33,6 @@ def require_pulumi(env: Environment, verb: str) -> None:
 
 def aws_plugin() -> "ForeignPlugin":
     """The plugin that the program's resources need."""
-    from importlib import metadata
-
-    from hermesops.infra.engine.foreign import ForeignPlugin
-
     return ForeignPlugin("aws", metadata.version("pulumi-aws"))
 
 
@@ -52,10 +49,6 @@ async def write_bundle(
         RefusedError: Nobody signs releases in this environment, or a wheel is not what is locked.
         UnavailableError: The package index does not answer.
     """
-    import asyncio
-    from functools import partial
-    from importlib import metadata
-
     from hermesops.infra.stacks.platform.aws.hosts.user_data import FOLDER, SIGNATURE_NAMESPACE
     from hermesops.machines.image.bundles import platform as platform_bundle
     from hermesops.platform.image.bundles import control_bundle_of, router_wheels

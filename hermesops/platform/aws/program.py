@@ -1,15 +1,17 @@
 """The Pulumi program of a platform on AWS, from settings and from the stack's file."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
+from hermesops.base import assets
 from hermesops.base.extras import Extra, require
 from hermesops.errors import Hint, UsageError
+from hermesops.infra.stacks.platform.spec import PROJECT, Place, PlatformSpec, read_sizes
+from hermesops.infra.stacks.platform.users_half import users_half
+from hermesops.machines.converge.variables import literal
+from hermesops.platform.parts.control import handed_settings
 from hermesops.settings.environment import Environment
-
-if TYPE_CHECKING:
-    from hermesops.infra.stacks.platform.spec import Place, PlatformSpec
 
 _LONGEST_NAME = 16
 """Characters of an environment's name: a load balancer's has 32, with ``hermesops-`` before it and a word behind."""
@@ -31,14 +33,9 @@ def aws_program(env: Environment, backend: str) -> Callable[[], Any]:
     return AwsPlatformProgram(platform_spec(env, backend), read_sources())
 
 
-def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
+def platform_spec(env: Environment, backend: str) -> PlatformSpec:
     """Read the specification of an environment's platform on AWS; raises as ``aws_program``."""
-    from hermesops.base import assets
     from hermesops.infra.stacks.platform.aws.hosts.user_data import refuse_long
-    from hermesops.infra.stacks.platform.spec import PROJECT, PlatformSpec, read_sizes
-    from hermesops.infra.stacks.platform.users_half import users_half
-    from hermesops.machines.converge.variables import literal
-    from hermesops.platform.parts.control import handed_settings
 
     file = assets.folder("pulumi") / PROJECT / f"Pulumi.{env.name}.yaml"
     place = _place(env, backend)
@@ -52,8 +49,7 @@ def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
     return spec
 
 
-def _place(env: Environment, backend: str) -> "Place":
-    from hermesops.infra.stacks.platform.spec import Place
+def _place(env: Environment, backend: str) -> Place:
 
     platform, state = env.settings.platform, urlsplit(backend)
     if not platform.account or not platform.region:

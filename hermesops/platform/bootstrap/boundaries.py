@@ -6,6 +6,7 @@ Nothing that bounds somebody may be changed by whom it bounds: ``test_escalation
 from collections.abc import Mapping
 from typing import Any
 
+from hermesops.infra.stacks.platform.backup_users import CHANGING, MAKING
 from hermesops.platform.bootstrap.documents import (
     Policy,
     allow,
@@ -137,20 +138,12 @@ def _on_backup_users(spec: BootstrapSpec) -> list[dict[str, Any]]:
         # Each instance's backups have a user of their own.
         allow(
             "BackupUsers",
-            [
-                "iam:CreateAccessKey",
-                "iam:DeleteAccessKey",
-                "iam:DeleteUser",
-                "iam:DeleteUserPolicy",
-                "iam:GetUser",
-                "iam:ListAccessKeys",
-                "iam:ListUserPolicies",
-            ],
+            list(CHANGING),
             users,
         ),
         allow(
             "BoundedBackupUsers",
-            ["iam:CreateUser", "iam:PutUserPolicy"],
+            list(MAKING),
             users,
             Condition=equals("iam:PermissionsBoundary", spec.policy_arn(spec.users_boundary)),
         ),

@@ -4,17 +4,29 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+import hermesops
+from hermesops import __version__
+from hermesops.base import assets, child_environment
 from hermesops.errors import Hint, RefusedError
+from hermesops.machines.image.build import Recipe
+from hermesops.machines.image.bundles import control as control_bundle
+from hermesops.machines.image.bundles import router as router_bundle
+from hermesops.machines.image.definition import inputs_of
+from hermesops.machines.image.packages.download import Pip
 from hermesops.model.plan import Plan
+from hermesops.platform.host import OPEN_PORTS
+from hermesops.platform.image.programs import PlatformPrograms
+from hermesops.platform.local.world import loki_of, versitygw_of, world_of
+from hermesops.platform.parts.monitoring import found_loki, refuse_simulated
+from hermesops.programs.ingest import build as ingest
+from hermesops.programs.model_router import build as router
 from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
-    from hermesops.machines.image.build import Recipe
     from hermesops.machines.image.bundles.control import ControlBundle
     from hermesops.machines.image.definition import Definition
-    from hermesops.platform.image.programs import PlatformPrograms
 
 ANEW = Hint(("local", "down", "--purge"), ", then", ("local", "up", "--driver", "nspawn"))
 """Begins a local world of real machines."""
@@ -29,13 +41,6 @@ def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "Contr
         RefusedError: A wheel does not have the hash it is locked to.
         UnavailableError: The package index does not answer.
     """
-    from typing import get_args
-
-    import hermesops
-    from hermesops.base import assets, child_environment
-    from hermesops.machines.image.bundles import control as control_bundle
-    from hermesops.machines.image.packages.download import Pip
-
     locks = assets.folder("images") / "hermes-platform" / "locks"
     return control_bundle.make(
         locks / "hermesops.txt",
@@ -50,10 +55,6 @@ def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "Contr
 
 def router_wheels(env: Environment, report: Callable[[str], None]) -> Path:
     """Gather the wheels that a platform's host installs LiteLLM from; blocks, raises as ``router_bundle.make``."""
-    from hermesops.base import assets, child_environment
-    from hermesops.machines.image.bundles import router as router_bundle
-    from hermesops.machines.image.packages.download import Pip
-
     return router_bundle.make(
         assets.folder("roles") / "hermes_platform_llm_router" / "files" / "requirements.txt",
         Pip(env.for_child(child_environment.PACKAGES), env.cache / "packages"),
@@ -79,12 +80,6 @@ async def platform_programs(env: Environment, report: Callable[[str], None]) -> 
         RefusedError: A wheel does not have the hash it is locked to.
         UnavailableError: The package index does not answer, or the object store's program could not be built.
     """
-    from hermesops.platform.image.programs import PlatformPrograms
-    from hermesops.platform.local.world import loki_of, versitygw_of
-    from hermesops.platform.parts.monitoring import found_loki
-    from hermesops.programs.ingest import build as ingest
-    from hermesops.programs.model_router import build as router
-
     programs = PlatformPrograms(
         object_store=await versitygw_of(env, report),
         loki=await found_loki(partial(loki_of, env, report), report),
@@ -117,14 +112,6 @@ async def platform_recipe(
     Raises:
         RefusedError: No machine of this environment boots it.
     """
-    from hermesops import __version__
-    from hermesops.base import assets
-    from hermesops.machines.image.build import Recipe
-    from hermesops.machines.image.definition import inputs_of
-    from hermesops.platform.host import OPEN_PORTS
-    from hermesops.platform.local.world import world_of
-    from hermesops.platform.parts.monitoring import refuse_simulated
-
     settings = env.settings
     if not env.is_local:
         raise RefusedError(f"the platform of environment {env.name} is on AWS, and boots from no image of ours")

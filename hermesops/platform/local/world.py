@@ -6,10 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.base import child_environment
+from hermesops.base.assets import folder
 from hermesops.base.extras import Extra, require
 from hermesops.base.narration import Reporter
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, Hint, RefusedError
+from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition
+from hermesops.localcloud.world import npm_package
+from hermesops.localcloud.world.files import is_simulated
+from hermesops.localcloud.world.go_tools import LOKI, GoTools
 from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
@@ -18,7 +23,6 @@ if TYPE_CHECKING:
     from hermesops.localcloud.model_router.router import Upstream
     from hermesops.localcloud.server.control_client import WorldStatus
     from hermesops.localcloud.vendors.issuer import Person
-    from hermesops.localcloud.world.go_tools import GoTools
     from hermesops.localcloud.world.local_world import World
     from hermesops.machines.release.sqlite import Source
     from hermesops.model.billing.model_usage import Account, Usage
@@ -45,8 +49,6 @@ def world_of(env: Environment, driver: str = "") -> "World":
     Raises:
         RefusedError: The environment's machines are rented.
     """
-    from hermesops.base.assets import folder
-    from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition
     from hermesops.localcloud.world.local_world import World
 
     if not env.is_local:
@@ -198,14 +200,11 @@ class _Ledger:
 
 def loki_program(env: Environment) -> Path:
     """Where Loki is once it has been built on this computer, which nothing here does by itself."""
-    from hermesops.localcloud.world.go_tools import LOKI
-
     return _tools(env, lambda _: None, module="tools/loki").place(LOKI)
 
 
 def sqlite_source(env: Environment) -> "tuple[Source, Callable[[Source], bytes]]":
     """The package with SQLite's source, and a function that reads any source: by npm, or from its address."""
-    from hermesops.localcloud.world import npm_package
     from hermesops.machines.release.builder.sqlite import download
     from hermesops.machines.release.sqlite import Source
 
@@ -220,7 +219,6 @@ def sqlite_source(env: Environment) -> "tuple[Source, Callable[[Source], bytes]]
 
 
 async def _build_beside(env: Environment, ledger: _Ledger, report: Reporter, *, driver: str) -> None:
-    from hermesops.localcloud.world.files import is_simulated
 
     tools = _tools(env, report, is_polite=True)
     if is_simulated(env.world, driver):
@@ -251,8 +249,6 @@ async def loki_of(env: Environment, report: Reporter) -> Path:
         UnavailableError: It could not be built.
         RefusedError: A source is not what it should be.
     """
-    from hermesops.localcloud.world.go_tools import LOKI
-
     tools = _tools(env, report, module="tools/loki")
     if not tools.place(LOKI).exists():
         report("Loki, which keeps the logs, is built from source first: a quarter of an hour of a core, once")
@@ -260,8 +256,6 @@ async def loki_of(env: Environment, report: Reporter) -> Path:
 
 
 def _tools(env: Environment, report: Reporter, *, module: str = "tools", is_polite: bool = False) -> "GoTools":
-    from hermesops.base.assets import folder
-    from hermesops.localcloud.world.go_tools import GoTools
 
     return GoTools(
         folder("images") / module,

@@ -1,6 +1,7 @@
 """SSH to a machine with a known host key, as root: one command, or a terminal. Nothing is forwarded.
 
-For emergencies: everything else goes by the toolbox. paramiko takes long to import and is needed by one command only.
+For emergencies: everything else goes by the toolbox. paramiko takes long to import: import this module in the one
+command that needs it.
 """
 
 import base64
@@ -17,12 +18,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+
+import paramiko
+from paramiko.pkey import UnknownKeyType
 
 from hermesops.errors import Hint, Parameter, RefusedError, UnavailableError
-
-if TYPE_CHECKING:
-    import paramiko
 
 _CONNECT_S = 10.0
 _HANDSHAKE_S = 30.0
@@ -47,7 +47,7 @@ class SshMachine:
 class SshSession:
     """A connection of root's that is open."""
 
-    def __init__(self, transport: "paramiko.Transport") -> None:
+    def __init__(self, transport: paramiko.Transport) -> None:
         self._transport = transport
 
     def run(self, command: str, write: Callable[[bytes, bool], None]) -> int:
@@ -97,7 +97,7 @@ class SshSession:
                 _write_all(sys.stdout.fileno(), piece)
         return _exit_code(channel)
 
-    def _wait(self, channel: "paramiko.Channel") -> None:
+    def _wait(self, channel: paramiko.Channel) -> None:
         if not self._transport.is_active():
             raise UnavailableError("the connection was lost: sshd has closed, or the machine is gone")
         select.select([channel], [], [], 0.1)
@@ -115,8 +115,6 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
         UnavailableError: The machine does not answer, or the connection broke.
         RefusedError: Its host key differs from the known one, it refuses the key, or the private key is not at hand.
     """
-    import paramiko  # noqa: PLC0415 - see above
-
     logging.getLogger("paramiko").addHandler(logging.NullHandler())  # what goes wrong is told once, by us
     try:
         opened = socket.create_connection((machine.address, machine.port), timeout=_CONNECT_S)
@@ -150,7 +148,7 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
         raise UnavailableError(f"the connection to {machine.address} ended: {why}") from error
 
 
-def _refuse_another(transport: "paramiko.Transport", machine: SshMachine) -> None:
+def _refuse_another(transport: paramiko.Transport, machine: SshMachine) -> None:
     """Refuse a machine that does not prove to have the host key that is known, before anything is sent to it."""
     shown = transport.get_remote_server_key()
     host_key = f"{shown.get_name()} {base64.b64encode(shown.asbytes()).decode()}"
@@ -161,9 +159,7 @@ def _refuse_another(transport: "paramiko.Transport", machine: SshMachine) -> Non
         )
 
 
-def _private(key: Path, public: str) -> "paramiko.PKey":
-    import paramiko  # noqa: PLC0415 - see above
-    from paramiko.pkey import UnknownKeyType  # noqa: PLC0415 - see above
+def _private(key: Path, public: str) -> paramiko.PKey:
 
     public_bytes = base64.b64decode(public.split()[1])
     try:
@@ -180,7 +176,7 @@ def _private(key: Path, public: str) -> "paramiko.PKey":
     return agent_key
 
 
-def _exit_code(channel: "paramiko.Channel") -> int:
+def _exit_code(channel: paramiko.Channel) -> int:
     """Return the exit code of an ended command; 255, as ssh does, if the machine sent none."""
     code = channel.recv_exit_status()
     return code if code >= 0 else 255
@@ -201,7 +197,7 @@ def _raw() -> Iterator[None]:
 
 
 @contextmanager
-def _resized(channel: "paramiko.Channel") -> Iterator[None]:
+def _resized(channel: paramiko.Channel) -> Iterator[None]:
     """Give the other side a terminal of this one's size, if this is one, and follow its changes."""
     if not sys.stdin.isatty():
         yield

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from hermesops.api.serve import Server
+from hermesops.api.server import Server
 from hermesops.base.waiting import cancel
 from hermesops.errors import UnavailableError
 from hermesops.model.stack import StackRef, UpResult

@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -170,7 +170,12 @@ def test_a_test_that_does_not_pass_without_a_mutant_is_refused(checkout: Path, t
 def test_a_test_runs_without_a_mutant_once(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[str] = []
     check = Copy.check
-    monkeypatch.setattr(Copy, "check", lambda copy, tests: checked.extend(tests) or check(copy, tests))
+
+    def recorded(copy: Copy, tests: Sequence[str]) -> str:
+        checked.extend(tests)
+        return check(copy, tests)
+
+    monkeypatch.setattr(Copy, "check", recorded)
     bug = mutant("test_in_this_process")
     assert [outcome.verdict for outcome in run(checkout, [bug, bug])] == [Verdict.KILLED] * 2
     assert checked == list(bug.tests)

@@ -24,7 +24,7 @@ class LockedEnvironment:
     """
 
     name: str
-    asset: str
+    asset: assets.Folder
     lock: str
 
     @property

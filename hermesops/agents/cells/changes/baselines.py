@@ -10,6 +10,7 @@ from hermesops.infra.provider.resource_types import IMAGE, MACHINE
 from hermesops.infra.stacks.baseline import Baseline, CellBaseline, kinds_of
 from hermesops.infra.stacks.dry_run import Answers, registered_by
 from hermesops.infra.stacks.fleet import CellPrograms
+from hermesops.infra.stacks.platform.aws.answers import AwsAnswers
 from hermesops.infra.stacks.platform.spec import PROJECT
 from hermesops.infra.stacks.registered import Difference, Effect, Registered, differences
 from hermesops.model.fleet.cell import PLATFORM, CellSpec
@@ -75,7 +76,6 @@ class Baselines:
         program = self.platform()
         if program is None:
             return None
-        from hermesops.infra.stacks.platform.aws.answers import AwsAnswers  # noqa: PLC0415 - only platforms on AWS need it
 
         return registered_by(program, StackRef(PROJECT, self.environment), AwsAnswers())
 

@@ -139,8 +139,10 @@ class AuthSpec(_Part):
 class UsersSpec(_Part):
     """The load balancer before the users' half; there is one where the environment has a ``web.origin``."""
 
-    log_days: int = Field(30, ge=1, le=365, description="Days for which its access logs are kept")
-    most_log_gib: int = Field(20, ge=1, le=10_000, description="GiB of its access logs above which a ticket opens")
+    log_days: int = Field(default=30, ge=1, le=365, description="Days for which its access logs are kept")
+    most_log_gib: int = Field(
+        default=20, ge=1, le=10_000, description="GiB of its access logs above which a ticket opens"
+    )
 
 
 class AlarmSpec(_Part):

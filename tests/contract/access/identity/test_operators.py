@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from hermesops.access.identity import operators
 from hermesops.access.identity.current_operator import who_acts
-from hermesops.access.identity.oidc import Pipelines, published_keys
+from hermesops.access.identity.oidc import Pipelines
+from hermesops.access.identity.oidc_requests import published_keys
 from hermesops.access.identity.signatures import Signers
 from hermesops.access.registry_place import RegistryPlace
 from hermesops.errors import RefusedError, UnavailableError

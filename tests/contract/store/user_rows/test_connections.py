@@ -1,6 +1,5 @@
 """Rows of connections, on either database: a state is used once, a service has one live connection."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -9,26 +8,12 @@ import pytest
 
 from hermesops.model.connections.connection import Connection, ConnectionState
 from hermesops.model.fleet.instance import Instance
-from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from hermesops.store.user_rows.connections import UserConnections
 from hermesops.store.user_rows.mcp_access import McpAccesses
-from tests.support.real.stores.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock
 
 LIFE = timedelta(minutes=10)
-
-
-@pytest.fixture
-def database(registry: Registry, registry_url: str, clock: TurnedClock) -> Iterator[Database]:
-    assert registry.actor
-    database = Database(registry_url, clock=clock)
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def ada(registry: Registry) -> Instance:
-    return placed(registry)
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Copies of settings on either database: sealed, without tokens, and stale as soon as the settings change."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from hermesops.access.secrets.keyring.key_ring import KeyRing
@@ -11,19 +9,11 @@ from hermesops.store.registry.database import Database
 from hermesops.store.registry.schema.user_tables import settings_copies
 from hermesops.store.user_rows.settings_copies import CopyMissingError, SettingsCopies
 from hermesops.users.agent_settings.copies import SettingsCopying
-from tests.support.real.stores.registries import KEYS, TurnedClock, placed
+from tests.support.real.stores.registries import KEYS, placed
 
 SETTINGS = InstanceSettings(
     personality="secretly kind", disabled_tools=("browser",), messengers={"TELEGRAM_BOT_TOKEN": "42:secret"}
 )
-
-
-@pytest.fixture
-def database(registry: Registry, registry_url: str, clock: TurnedClock) -> Iterator[Database]:
-    assert registry.actor
-    database = Database(registry_url, clock=clock)
-    yield database
-    database.close()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Rows of the users' half, on either database: one open turn, one carrier, one answer; sealed, and gone in time."""
 
 import sqlite3
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
@@ -24,19 +23,6 @@ from hermesops.store.user_rows.turns import KEPT, Turns
 from tests.support.real.stores.registries import KEYS, TurnedClock, placed, registry_at
 
 LEASE = timedelta(seconds=30)
-
-
-@pytest.fixture
-def database(registry: Registry, registry_url: str, clock: TurnedClock) -> Iterator[Database]:
-    assert registry.actor
-    database = Database(registry_url, clock=clock)
-    yield database
-    database.close()
-
-
-@pytest.fixture
-def ada(registry: Registry) -> Instance:
-    return placed(registry)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hermesops.api.serve import Server
+from hermesops.api.server import Server
 from hermesops.base.waiting import cancel, pause
 from tests.support.real.relay import HOST
 from tests.support.users.scripted_agent import Run, ScriptedAgent

@@ -27,7 +27,8 @@ def show(run: KillRun) -> None:
     table.add_row("none", *_figures([each for each in run.messages if not _is_hit(each, run.kills)], run, ()))
     console = Console(width=150)
     console.print(table)
-    retries = sum((user.asking.retries for user in (*run.chatting, *run.subscribing)), Counter[str]())
+    askings = [*(user.asking for user in run.chatting), *(user.asking for user in run.subscribing)]
+    retries = sum((asking.retries for asking in askings), Counter[str]())
     resumes, ends = sum(m.resumes for m in run.messages), {each.name: each.ends for each in run.world.programs}
     bought = sum(bool(purchase.ended) for purchase in run.purchases)
     console.print(f"{len(run.messages)} messages, {resumes} resumes; {bought} of {len(run.purchases)} plans ended")

@@ -85,9 +85,8 @@ class KillRun:
             Subscribing(f"subscriber{number}", self._asking(self._new_user(number)))
             for number in range(self.size.subscribers)
         ]
-        working = [
-            asyncio.ensure_future(user.run(lambda: self.is_over)) for user in (*self.chatting, *self.subscribing)
-        ]
+        users: list[Chatting | Subscribing] = [*self.chatting, *self.subscribing]
+        working = [asyncio.ensure_future(user.run(lambda: self.is_over)) for user in users]
         try:
             await until(self._is_at_work, what="users at work", timeout_s=_BEGIN_S, every_s=0.5)
             await self._kill()
@@ -132,7 +131,8 @@ class KillRun:
     def _narrate(self) -> None:
         ended = [message for message in self.messages if message.end]
         bought = sum(bool(purchase.ended) for purchase in self.purchases)
-        wrong = sum(bool(each.wrong) for each in (*self.messages, *self.purchases))
+        wrong = sum(bool(message.wrong) for message in self.messages)
+        wrong += sum(bool(purchase.wrong) for purchase in self.purchases)
         self.report(f"{len(self.kills)} kills, {len(ended)} turns, {bought} plans bought and ended, {wrong} wrong")
 
     def _asking(self, user_id: str) -> Asking:

@@ -13,7 +13,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from hermesops.api.serve import Server
+from hermesops.api.server import Server
 from hermesops.cli.listener import listen
 from hermesops.localcloud.vendors.stripe.books import PRICES
 from hermesops.localcloud.vendors.stripe.meters import METERS

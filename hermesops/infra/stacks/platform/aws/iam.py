@@ -11,6 +11,7 @@ import pulumi
 import pulumi_aws as aws
 from pulumi import Input, Output, ResourceOptions
 
+from hermesops.infra.stacks.platform.backup_users import CHANGING, MAKING
 from hermesops.infra.stacks.platform.spec import Place
 
 _ID = "-".join("?" * length for length in (8, 4, 4, 4, 12))
@@ -119,21 +120,13 @@ def may_make_backup_users(place: Place) -> list[Statement]:
     return [
         allow(
             "MakeBackupUsers",
-            ["iam:CreateUser", "iam:PutUserPolicy"],
+            MAKING,
             users,
             Condition={"StringEquals": {"iam:PermissionsBoundary": place.users_boundary}},
         ),
         allow(
             "ChangeBackupUsers",
-            [
-                "iam:CreateAccessKey",
-                "iam:DeleteAccessKey",
-                "iam:DeleteUser",
-                "iam:DeleteUserPolicy",
-                "iam:GetUser",
-                "iam:ListAccessKeys",
-                "iam:ListUserPolicies",
-            ],
+            CHANGING,
             users,
         ),
     ]
