@@ -60,7 +60,7 @@ async def test_conversations_are_listed_without_titles_while_the_agent_takes_lon
     monkeypatch.setattr(chat_service, "_TITLES_S", 0.1)
     api.agent.lists = False
     listed = (await ada.ask("GET", "/chat/conversations", timeout=15)).json()
-    assert [(each["name"], each["title"]) for each in listed] == [("one", None)]
+    assert [(each["name"], each["title"]) for each in listed] == [("one", "")]
 
 
 async def test_files_go_with_their_message_to_the_agent(api: UsersApi, ada: Client) -> None:

@@ -321,7 +321,34 @@ async def test_prometheus_hears_of_the_door_and_of_each_process_by_an_answer_tha
             assert await statuses() == [200, 404, 502, 200], "what is no refusal of the API is no answer"
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "GET /x HTTP/1.1\r\nHost: agents.test\r\nTransfer-Encoding: gzip\r\n\r\n",
+        "GET /x HTTP/1.1\r\nHost: agents.test\r\nContent-Length: x\r\n\r\n",
+        "GET /x HTTP/1.1\r\n\r\n",
+        "no request\r\n\r\n",
+        f"GET /{'x' * 9000} HTTP/1.1\r\nHost: agents.test\r\n\r\n",
+        f"GET /x HTTP/1.1\r\nHost: agents.test\r\nX: {'x' * 9000}\r\n\r\n",
+    ],
+    ids=["coding", "length", "no host", "first line", "long address", "long header"],
+)
+async def test_what_is_no_request_is_refused_as_a_problem(
+    tmp_path: Path, root: Path, processes: list[Process], sent: str
+) -> None:
+    async with opened(tmp_path, root, processes) as (door, _), asyncio.timeout(30):
+        reader, writer = await asyncio.open_connection(
+            edge.HOST, door.port, ssl=door.context(), server_hostname=edge.HOST
+        )
+        writer.write(sent.encode())
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+    assert b"application/problem+json" in head
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert json.loads(body)["code"] == "bad-request"
+
+
 def test_its_problems_are_json() -> None:
     text = rendered(edge.ROLE, "edge-nginx.conf.j2")
     bodies = [line.split("'")[1] for line in text.splitlines() if "return " in line and "'" in line]
-    assert {json.loads(body)["status"] for body in bodies} == {413, 429, 503}
+    assert {json.loads(body)["status"] for body in bodies} == {400, 413, 429, 503}

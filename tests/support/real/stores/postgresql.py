@@ -126,8 +126,12 @@ def make_role(url: str, role: str) -> None:
 
 
 @contextmanager
-def running() -> Iterator[PostgreSql]:
-    """Run a fresh server; it ends with the block, and with this process should that be killed."""
+def running(*, synced: bool = False) -> Iterator[PostgreSql]:
+    """Run a fresh server; it ends with the block, and with this process should that be killed.
+
+    Args:
+        synced: Whether a commit is on the disk before it is answered, as on a platform's host.
+    """
     bin_folder = programs()
     assert bin_folder, "no PostgreSQL programs on this computer"
     with tempfile.TemporaryDirectory(prefix="hermesops-pg-") as temporary:
@@ -144,8 +148,8 @@ def running() -> Iterator[PostgreSql]:
             "listen_addresses": "",
             "unix_socket_directories": folder,
             "timezone": "Asia/Tokyo",
-            "fsync": "off",
-            "full_page_writes": "off",
+            "fsync": "on" if synced else "off",
+            "full_page_writes": "on" if synced else "off",
             "autovacuum": "off",  # it would go through hundreds of databases of ended tests
         }
         command = [*become, str(bin_folder / "postgres"), "-D", str(data)]
