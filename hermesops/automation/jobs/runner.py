@@ -23,7 +23,7 @@ from hermesops.store.operations.outcomes import Outcome
 from hermesops.store.registry import Registry
 
 RETRY = timedelta(minutes=5)
-"""How long a failed job rests."""
+"""How long a failed job rests, unless it says otherwise."""
 
 AFTER_DEATH = timedelta(seconds=30)
 """How long a job rests, from its begin, after its worker died, perhaps because of it."""
@@ -77,6 +77,8 @@ class Job:
             where it is the run of workers, for all that is due.
         subjects: What an operator may name, in the plural; empty where it is done for all that is due.
         rest: From the begin of one turn to the next at least, where the rows do not say it.
+        retry: From the end of a turn that failed to the next; short where users wait for it and its subjects have
+            pauses of their own, since one subject's failure, or a restart of the database, holds all of them.
         longest: How long one turn may take; then it is cut short, so that another may begin.
     """
 
@@ -88,16 +90,17 @@ class Job:
     manual: Callable[[Sequence[str], str], ManualRun] | None = None
     subjects: str = ""
     rest: timedelta = timedelta()
+    retry: timedelta = RETRY
     longest: timedelta = timedelta(hours=1)
 
 
-def may_begin_at(last: JobRun | None, rest: timedelta) -> datetime | None:
-    """From when on a job may be begun; ``None`` for at any time. Pure."""
+def may_begin_at(last: JobRun | None, rest: timedelta, retry: timedelta = RETRY) -> datetime | None:
+    """From when on a job may be begun; ``None`` for at any time. Pure. ``rest`` and ``retry`` as of ``Job``."""
     if last is None:
         return None
     if last.ended_at is None:
         return last.began_at + AFTER_DEATH
-    return last.ended_at + RETRY if last.problem else last.began_at + rest
+    return last.ended_at + retry if last.problem else last.began_at + rest
 
 
 async def do_now(job: Job, registry: Registry) -> Report:
@@ -254,5 +257,5 @@ class JobScheduler:
             return await _turn(job, self._registry, keeper)
 
     def _is_too_early(self, job: Job) -> bool:
-        from_when = may_begin_at(self._registry.jobs.get(job.name), job.rest)
+        from_when = may_begin_at(self._registry.jobs.get(job.name), job.rest, job.retry)
         return from_when is not None and self._registry.now() < from_when

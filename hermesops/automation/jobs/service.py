@@ -178,7 +178,7 @@ class Jobs:
 
         def state(job: Job) -> JobState:
             last = self.registry.jobs.get(job.name)
-            earliest = may_begin_at(last, job.rest)
+            earliest = may_begin_at(last, job.rest, job.retry)
             is_late = earliest is None or earliest <= now
             holder = leases.get(job_subject(job.name), "")
             due, problem = _due_of(job)

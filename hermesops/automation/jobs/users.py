@@ -21,7 +21,7 @@ BILLING = "billing"
 SWEEP = "billing-sweep"
 METERS = "metering-check"
 
-_SECOND, _TEN_SECONDS = timedelta(seconds=1), timedelta(seconds=10)
+_SECOND, _TEN_SECONDS, _MINUTE = timedelta(seconds=1), timedelta(seconds=10), timedelta(minutes=1)
 _TEN_MINUTES, _DAY = timedelta(minutes=10), timedelta(days=1)
 _SHOWN = 20
 """Differences that a report names."""
@@ -53,6 +53,7 @@ class UserJobs:
                 _TEN_SECONDS,
                 self._unbilled,
                 self.bill,
+                retry=_TEN_SECONDS,
             ),
             Job(
                 "user-requests",
@@ -60,6 +61,7 @@ class UserJobs:
                 _SECOND,
                 self._due_requests,
                 self._carry_requests,
+                retry=_TEN_SECONDS,
             ),
             Job(
                 "settings-copies",
@@ -67,6 +69,7 @@ class UserJobs:
                 _SECOND,
                 self._uncopied_settings,
                 self._copy_settings,
+                retry=_TEN_SECONDS,
             ),
             Job(
                 "statements",
@@ -74,6 +77,7 @@ class UserJobs:
                 _TEN_SECONDS,
                 self._due_statements,
                 lambda: reported(self.plan_statements.run(), "{} read", "statement"),
+                retry=_MINUTE,
             ),
             Job(
                 SWEEP,
@@ -102,6 +106,7 @@ class UserJobs:
                 _TEN_SECONDS,
                 self._unconnected,
                 self._connect,
+                retry=_TEN_SECONDS,
             ),
         )
 

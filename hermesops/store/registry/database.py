@@ -190,6 +190,8 @@ class Database:
             raise
         except sa.exc.DBAPIError as error:
             raise _as_ours(self.title, error) from error
+        except sa.exc.TimeoutError as error:  # of the pool: every connection waits, as for a server that stands still
+            raise UnavailableError(f"the registry {self.title} has no free connection", hint=_DOCTOR) from error
         except UnicodeDecodeError as error:  # SQLite's message repeats damaged bytes
             raise BrokenInvariantError(f"the registry {self.title} is damaged", hint=RESTORE) from error
         except PermissionError as error:

@@ -21,7 +21,7 @@ from hermesops.store.user_rows.accounts import Account, UserAccounts
 from hermesops.store.user_rows.turns import ConversationRow
 from hermesops.users.chat.agent_runs import AgentRuns, spoken_in
 from hermesops.users.chat.agent_runs import Conversation as Listed
-from hermesops.users.chat.carrier import ChatRows, TurnCarrier, shown_end
+from hermesops.users.chat.carrier import ENDED, ChatRows, TurnCarrier, shown_end
 from hermesops.users.chat.decide import Finish
 from hermesops.users.chat.events import STEP, ChatEvent, EventLog, place_of
 from hermesops.users.chat.files import refuse_too_many, with_texts
@@ -151,8 +151,10 @@ class Chat:
             except UnavailableError:  # whether it has ended is unknown: no reason to break every reader's stream off
                 continue
             if present is None or (present.has_ended and not self._events.ends_after(turn.id, position)):
-                yield await self._recalled(present or turn, position)
-                return
+                last = await self._recalled(present or turn, position)
+                if last is not None:
+                    yield last
+                    return
 
     async def turn(self, user_id: UserId, turn_id: str) -> Turn:
         """Find a turn of this user.
@@ -313,15 +315,22 @@ class Chat:
             raise UsageError(f"the message has more than {LONGEST_MESSAGE} characters with its files", field="files")
         return text
 
-    async def _recalled(self, turn: Turn, position: int) -> ChatEvent:
-        """The last event of a turn whose events are gone: its answer stands in the agent's transcript."""
-        text = ""
+    async def _recalled(self, turn: Turn, position: int) -> ChatEvent | None:
+        """The last event of a turn whose events are gone: its answer stands in the agent's transcript.
+
+        ``None`` while the agent, or the relay, does not answer: an empty answer would be taken for the whole one.
+        """
+        finish = Finish(turn.state, detail=turn.detail)
         if turn.state is TurnState.DONE:
-            with suppress(UnavailableError, AgentEndedError):
+            try:
                 transcript = await self._runs.transcript(turn.instance_id, turn.session)
-                text = answer_in(transcript, turn.transcript_mark)
-        finish = Finish(turn.state, text, turn.detail)
-        return ChatEvent(max(position, turn.carries * STEP) + 1, turn.state.value, shown_end(finish))
+            except AgentEndedError:
+                finish = Finish(TurnState.FAILED, detail=ENDED)
+            except UnavailableError:
+                return None
+            else:
+                finish = Finish(turn.state, answer_in(transcript, turn.transcript_mark))
+        return ChatEvent(max(position, turn.carries * STEP) + 1, finish.state.value, shown_end(finish))
 
     def _carry_open(self, turn: Turn) -> None:
         if not turn.has_ended:

@@ -9,12 +9,13 @@ import pytest
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.model.chat.transcript import AgentView
 from hermesops.model.chat.turn import Turn
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.users.chat import carrier, service
 from tests.support.real.stores.postgresql import PostgreSql
 from tests.support.real.stores.registries import TurnedClock
 from tests.support.users.api import Client, UsersApi, users_api
 
-pytestmark = [pytest.mark.postgres, pytest.mark.turns(15), pytest.mark.usefixtures("quick")]
+pytestmark = [pytest.mark.postgres, pytest.mark.turns(20), pytest.mark.usefixtures("quick")]
 
 
 @pytest.fixture
@@ -76,6 +77,26 @@ async def test_a_reader_at_another_process_keeps_its_stream(
                 postgresql_server.start()
             api.agent.end(api.agent.run, "whole")
             assert [(event.kind, event.data) async for event in reading] == [("done", {"text": "whole"})]
+
+
+async def test_an_answer_that_cannot_be_read_now_is_waited_for(api: UsersApi, ada: Client) -> None:
+    """Its events are at the process that carried it, or gone with it; an empty answer would be taken for the whole."""
+    api.agent.says = True
+    turn = (await ada.whole("go"))[0].data["id"]
+    async with api.started() as other, api.client(process=other) as elsewhere, asyncio.timeout(30):
+        api.agent.hides = 3
+        async with elsewhere.resume(turn) as reading:
+            assert [(event.kind, event.data) async for event in reading][1:] == [("done", {"text": "You said it: go"})]
+    assert api.agent.hides == 0
+
+
+async def test_an_answer_of_an_agent_that_was_suspended_is_no_empty_one(api: UsersApi, ada: Client) -> None:
+    api.agent.says = True
+    turn = (await ada.whole("go"))[0].data["id"]
+    api.relay.registry.instances.set_status(api.ada.id, InstanceStatus.SUSPENDED)
+    async with api.started() as other, api.client(process=other) as elsewhere, elsewhere.resume(turn) as reading:
+        async with asyncio.timeout(30):
+            assert [(event.kind, event.data) async for event in reading][1:] == [("failed", {"detail": carrier.ENDED})]
 
 
 async def test_a_look_at_the_agent_that_is_old_by_now_sends_nothing_again(api: UsersApi, ada: Client) -> None:

@@ -48,6 +48,7 @@ class ScriptedAgent:
         loses: How many answers about new runs are lost, though the runs begin.
         drops: How many requests for runs are lost before they begin.
         lists: Whether it answers who asks for its sessions.
+        hides: How many reads of a transcript are refused.
         stores: Whether a run's question comes into the transcript.
         says: Whether runs answer by themselves, with the question and an echo in pieces.
         bearers: Keys that it was asked with.
@@ -59,6 +60,7 @@ class ScriptedAgent:
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     loses: int = 0
     drops: int = 0
+    hides: int = 0
     stores: bool = True
     says: bool = True
     is_away: bool = False
@@ -195,6 +197,9 @@ class ScriptedAgent:
         return JSONResponse({"object": "list", "data": data})
 
     async def _messages(self, request: Request) -> Response:
+        if self.hides:
+            self.hides -= 1
+            return _error(503, "gateway_draining")
         rows = self.sessions.get(request.path_params["session"])
         return _error(404, "session_not_found") if rows is None else JSONResponse({"object": "list", "data": rows})
 

@@ -15,6 +15,8 @@ _COLUMNS = (
     *("slowest s", "purchases under way", "done"),
 )
 
+_MOST_WRONG = 20
+
 
 def show(run: KillRun) -> None:
     """Print it."""
@@ -33,6 +35,8 @@ def show(run: KillRun) -> None:
     bought = sum(bool(purchase.ended) for purchase in run.purchases)
     console.print(f"{len(run.messages)} messages, {resumes} resumes; {bought} of {len(run.purchases)} plans ended")
     console.print(f"repeated: {dict(retries)}; ended by themselves: {ends}")
+    wrong = [f"{each.key}: {'; '.join(each.wrong)}" for each in (*run.messages, *run.purchases) if each.wrong]
+    console.print("\n".join(wrong[:_MOST_WRONG]))
 
 
 def _row(run: KillRun, kills: Sequence[Kill]) -> Sequence[str]:

@@ -93,6 +93,11 @@ def test_what_went_wrong_is_begun_again_sooner_than_what_went_well_but_not_at_on
     assert may_begin_at(last, timedelta(days=7)) == from_when
 
 
+def test_a_job_for_which_users_wait_rests_as_long_after_a_failure_as_it_says() -> None:
+    failed = JobRun(NOON, NOON + MINUTE, "", "the database was away")
+    assert may_begin_at(failed, timedelta(), timedelta(seconds=10)) == NOON + MINUTE + timedelta(seconds=10)
+
+
 @dataclass
 class Clock:
     """Lets a ``JobScheduler`` look so many times, one minute apart."""

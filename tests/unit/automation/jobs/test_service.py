@@ -141,3 +141,10 @@ def test_a_job_rests_after_its_last_run_and_names_the_process_that_runs_it(monke
     assert (fresh.due, fresh.is_late, fresh.is_chosen, fresh.holder) == (("ada",), True, True, "")
     assert (resting.is_late, resting.earliest, resting.last) == (False, now + timedelta(days=1), last)
     assert (held.holder, held.is_chosen, held.is_late) == ("here:1", False, True)
+
+
+def test_a_failure_does_not_hold_what_users_wait_for() -> None:
+    """A restart of the database fails every job that runs at that moment."""
+    waited_for = ("billing", "user-requests", "settings-copies", "statements", "connections")
+    rests = {name: job.retry.total_seconds() for name, job in jobs().all().items() if name in waited_for}
+    assert rests == {**dict.fromkeys(waited_for, 10.0), "statements": 60.0}

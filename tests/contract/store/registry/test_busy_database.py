@@ -1,0 +1,26 @@
+"""A database whose connections all wait, as those of a server that stands still, is one that does not answer."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermesops.errors import UnavailableError
+from hermesops.store.registry.database import Database
+
+
+def test_a_call_without_a_free_connection_is_refused_as_unavailable(registry_url: str, tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    database = Database(registry_url)
+    pool: Any = database._engine.pool
+    pool._timeout = 0.05  # 30 s, as SQLAlchemy has it
+    with ExitStack() as stack:
+        for _ in range(pool.size() + pool._max_overflow):
+            stack.enter_context(database._engine.connect())
+        for way in (database.reading, database.writing):
+            with pytest.raises(UnavailableError, match="has no free connection"), way():
+                pass
+    with database.reading():
+        pass
+    database.close()
