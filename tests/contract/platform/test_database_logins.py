@@ -74,7 +74,7 @@ def test_each_new_connection_has_the_token_of_that_moment_and_open_ones_stay(
     with database.reading() as open_connection:
         assert open_connection.execute(sa.text("SELECT current_user")).scalar() == API
         _give(owner, second)
-        with pytest.raises(UnavailableError), database.reading() as refused:
+        with pytest.raises(UnavailableError, match="password authentication failed"), database.reading() as refused:
             refused.execute(sa.text("SELECT 1"))
         PASSWORDS.write(file, PASSWORDS.line_of(settings, API, second), me)
         with database.reading() as another:

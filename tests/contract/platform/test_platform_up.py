@@ -23,7 +23,7 @@ from tests.support.fakes.parts import part
 LINKS = {"api": "https://app.example/api/hermes", "chat_page": "https://app.example/hermes-max/chat"}
 
 
-def stack(outputs: Mapping[str, Any], asked: list[str]) -> PlatformStack:
+def stack(outputs: Mapping[str, Any], urls: list[str]) -> PlatformStack:
     """A stack that is up at once, with these outputs."""
 
     async def up(ref: StackRef, *_: object, **__: object) -> UpResult:
@@ -36,7 +36,7 @@ def stack(outputs: Mapping[str, Any], asked: list[str]) -> PlatformStack:
         return lambda: None
 
     async def serves(url: str) -> None:
-        asked.append(url)
+        urls.append(url)
 
     @asynccontextmanager
     async def lease(_: str) -> AsyncIterator[Any]:
@@ -50,25 +50,25 @@ def stack(outputs: Mapping[str, Any], asked: list[str]) -> PlatformStack:
 
 
 async def test_a_platform_that_serves_users_says_where_once_it_answers() -> None:
-    asked: list[str] = []
+    urls: list[str] = []
 
-    done = await stack({"links": LINKS, "region": "eu-central-1"}, asked).up_alone()
+    done = await stack({"links": LINKS, "region": "eu-central-1"}, urls).up_alone()
 
-    assert (done.links, asked) == (LINKS, [LINKS["api"]])
+    assert (done.links, urls) == (LINKS, [LINKS["api"]])
 
 
 @pytest.mark.parametrize("outputs", [{}, {"links": {}}])
 async def test_one_that_serves_none_is_not_asked(outputs: Mapping[str, Any]) -> None:
-    asked: list[str] = []
+    urls: list[str] = []
 
-    done = await stack(outputs, asked).up_alone()
+    done = await stack(outputs, urls).up_alone()
 
-    assert (dict(done.links), asked) == ({}, [])
+    assert (dict(done.links), urls) == ({}, [])
 
 
 @asynccontextmanager
 async def door(*answers: int) -> AsyncIterator[tuple[str, list[str]]]:
-    """A door on loopback that answers so, the last answer for ever; its URL, and the paths that were asked."""
+    """A door on loopback that answers so, the last answer for ever; its URL, and the paths that were asked for."""
     left, paths = list(answers), list[str]()
 
     async def answer(request: Request) -> Response:
@@ -92,12 +92,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_users_are_served_once_the_api_says_so_under_its_public_name() -> None:
-    said: list[str] = []
+    lines: list[str] = []
     async with door(503, 421, 200) as (url, paths):
-        await served.wait_until_served(said.append, url)
+        await served.wait_until_served(lines.append, url)
 
     assert paths == ["/health"] * 3
-    assert said == [f"waiting for {url.removesuffix('/api/hermes')}/health"]
+    assert lines == [f"waiting for {url.removesuffix('/api/hermes')}/health"]
 
 
 async def test_a_door_that_does_not_answer_in_time_is_told_with_the_runbook(monkeypatch: pytest.MonkeyPatch) -> None:

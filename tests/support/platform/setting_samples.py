@@ -24,7 +24,7 @@ OF_A_PATTERN: Mapping[str, object] = {
     "release.sqlite": f"https://mirror.test/sqlite.zip#sha256={'0' * 64}",
     "release.interpreter": f"/srv/python.tar.gz#sha256={'0' * 64}",
     "relay.url": "https://127.0.0.1:8448",
-    "web.origin": "https://pages.test",
+    "web.origin": "https://pages.staging.hermes.example",
     "web.issuer": "https://issuer.test",
     "web.keys_url": "https://issuer.test/keys",
     "web.authorize_url": "https://issuer.test/authorize",
@@ -35,7 +35,7 @@ OF_A_PATTERN: Mapping[str, object] = {
     "billing.metered_prices": [NASTY],
     "connections.services": "gmail=ac_1,slack=ac_2",
     "connections.base_url": "https://composio.test",
-    "connections.agents_url": "https://pages.test/mcp",
+    "connections.agents_url": "https://pages.staging.hermes.example/mcp",
     "platform.account": "111122223333",
     "platform.region": "eu-central-1",
     # Read as addresses once they are there.
