@@ -263,6 +263,10 @@ INHIBITED: dict[str, tuple[tuple[Labels, ...], set[tuple[str, str]]]] = {
         (of("DatabaseCorrupt", "ada", database="state"), of("GatewayLooping", "ada"), of("GatewayDown", "bob")),
         {("DatabaseCorrupt", "ada"), ("GatewayDown", "bob")},
     ),
+    "a damaged database": (
+        (of("DatabaseMalformed", "ada"), of("GatewayDown", "ada"), of("GatewayDown", "bob")),
+        {("DatabaseMalformed", "ada"), ("GatewayDown", "bob")},
+    ),
     "the model, for many": (
         (
             labels_of("ModelFailing", "fleet"),

@@ -53,6 +53,8 @@ class Chain:
         by_hand: What is done then; also where the runbook says so outside of its steps.
         again: The step that it is then continued from.
         beside: Names of alerts that rightly fire as well.
+        before: Names of those that rightly fire until the alert does: the fault itself brings their cause about. From
+            then on the alert has to mute them.
         repairs: What the monitor rightly does by itself.
         restarted: Users whose gateways this may start anew, beside ``user``.
         meanwhile: Done again and again while the runbook runs, as whoever follows it would.
@@ -77,6 +79,7 @@ class Chain:
     by_hand: Act | None = None
     again: str = ""
     beside: frozenset[str] = frozenset()
+    before: frozenset[str] = frozenset()
     repairs: frozenset[tuple[str, str]] = frozenset()
     restarted: tuple[str, ...] = ()
     meanwhile: Act | None = None
@@ -281,7 +284,8 @@ def _judge(chain: Chain, fleet: WatchedFleet, outcome: Outcome, began: float, le
     ]
     outcome.beside = sorted({_word(firing) for firing in fired})
     for firing in fired:
-        if firing.told_s >= FLICKER_S and firing.about[0] not in chain.beside:
+        is_right = firing.about[0] in chain.beside or _ended_with_the_alert(chain, fleet, firing, began)
+        if firing.told_s >= FLICKER_S and not is_right:
             outcome.wrong.append(
                 f"{' of '.join(firing.about)} fired as well ({firing.figure}), for {firing.told_s:.0f} s"
             )
@@ -289,6 +293,14 @@ def _judge(chain: Chain, fleet: WatchedFleet, outcome: Outcome, began: float, le
     outcome.repairs = sorted(" ".join(repair) for repair in repairs)
     if not repairs <= chain.repairs:
         outcome.wrong.append(f"the monitor did {sorted(repairs - chain.repairs)}")
+
+
+def _ended_with_the_alert(chain: Chain, fleet: WatchedFleet, firing: Firing, began: float) -> bool:
+    """Whether one that may fire before the alert was told of no longer once the alert was."""
+    if firing.about[0] not in chain.before:
+        return False
+    alerts = [other.began for other in fleet.record.since(began) if other.about == chain.expected]
+    return bool(alerts) and firing.told_at is not None and firing.told_at <= min(alerts) + FLICKER_S
 
 
 def _word(firing: Firing) -> str:

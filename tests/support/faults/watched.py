@@ -60,12 +60,14 @@ class Firing:
 
     Attributes:
         told_s: For how many seconds of that nothing muted it.
+        told_at: When it was last seen with nothing that muted it; ``None`` for never.
         ended: ``None`` while it fires.
     """
 
     about: About
     began: float
     told_s: float = 0.0
+    told_at: float | None = None
     ended: float | None = None
     figure: str = ""
 
@@ -108,6 +110,7 @@ class Record:
                 self.firings.append(firing)
             elif about in loud and about in self.told:
                 firing.told_s += now - self.at
+            firing.told_at = now if about in loud else firing.told_at
         for about, firing in open_ones.items():
             if about not in alert_of:
                 firing.ended = now
