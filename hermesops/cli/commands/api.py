@@ -81,13 +81,14 @@ def credentials(
     and relay-2.pem; a certificate that counts stays. Roles of a host on AWS run it there. stack up platform does this
     for a local world's host.
     """
+    from hermesops.views.users import api as shapes
+
     container = context.compose()
     issued = context.run(container.user_credentials.issue(out, why=reason))
-    shape = {"folder": str(issued.folder), "changed": list(issued.changed), "missing": list(issued.missing)}
     changed = f"wrote {', '.join(issued.changed)}" if issued.changed else "all of them are good"
     lines = [f"{issued.folder}: {changed}"]
     lines += [advice(f"there is no {name}:", ("secrets", "set", name, "--from", "FILE")) for name in issued.missing]
-    result("api-credentials", shape, lines)
+    result("api-credentials", shapes.credentials(issued), lines)
 
 
 @app.command()

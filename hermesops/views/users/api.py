@@ -6,6 +6,7 @@ from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.model.api_figures import OrphanedTurn, UsersHalf
+    from hermesops.platform.parts.user_credentials import IssuedFiles
 
 
 def status(half: "UsersHalf") -> dict[str, object]:
@@ -28,3 +29,8 @@ def orphan(turn: "OrphanedTurn") -> dict[str, object]:
         "state": turn.state,
         "since": timestamp(turn.since),
     }
+
+
+def credentials(issued: "IssuedFiles") -> dict[str, object]:
+    """The files that the users' processes of a host need; ``missing`` names secrets that the environment lacks."""
+    return {"folder": str(issued.folder), "changed": list(issued.changed), "missing": list(issued.missing)}
