@@ -96,11 +96,11 @@ async def test_the_agent_lists_its_users_tools_and_calls_one(world: World) -> No
     token = McpAccesses(world.api.all_rows).grant(world.api.ada.id)
     async with world.gateway(token) as agent:
         await logged(agent, rf"{SERVER}.*registered 1 tool")
-        said = await agent.answer(f"CALL: {TOOL}")
-        assert "TOOL SAID" in said
-        assert world.account in said
-        assert world.api.composio.key not in agent.log + said
-        assert token not in agent.log + said
+        answer = await agent.answer(f"CALL: {TOOL}")
+        assert "TOOL SAID" in answer
+        assert world.account in answer
+        assert world.api.composio.key not in agent.log + answer
+        assert token not in agent.log + answer
 
 
 async def test_an_agent_whose_token_has_ended_has_no_tool_and_answers_all_the_same(world: World) -> None:

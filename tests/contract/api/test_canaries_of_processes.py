@@ -244,5 +244,5 @@ async def test_no_log_has_anything_of_users(api: UsersApi, tmp_path: Path) -> No
     assert len(planted) > 40
     assert "turn_ended" in logs["api"], "logs are looked at"
     assert "on /" in logs["connections"], "logs are looked at"
-    found = {(name, what) for name, text in logs.items() for what, canary in planted.items() if canary in text}
-    assert not found, [line for text in logs.values() for line in text.splitlines() if "canary" in line][:5]
+    leaks = {(name, what) for name, text in logs.items() for what, canary in planted.items() if canary in text}
+    assert not leaks, [line for text in logs.values() for line in text.splitlines() if "canary" in line][:5]
