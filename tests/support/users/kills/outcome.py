@@ -35,7 +35,8 @@ def show(run: KillRun) -> None:
     bought = sum(bool(purchase.ended) for purchase in run.purchases)
     console.print(f"{len(run.messages)} messages, {resumes} resumes; {bought} of {len(run.purchases)} plans ended")
     console.print(f"repeated: {dict(retries)}; ended by themselves: {ends}")
-    wrong = [f"{each.key}: {'; '.join(each.wrong)}" for each in (*run.messages, *run.purchases) if each.wrong]
+    wrong = [f"{message.key}: {'; '.join(message.wrong)}" for message in run.messages if message.wrong]
+    wrong += [f"{purchase.key}: {'; '.join(purchase.wrong)}" for purchase in run.purchases if purchase.wrong]
     console.print("\n".join(wrong[:_MOST_WRONG]))
 
 
