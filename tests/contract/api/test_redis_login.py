@@ -30,7 +30,7 @@ async def set_passwords(redis: RedisServer, *passwords: str) -> None:
 
 def client(tmp_path: Path, file: Path, url: str) -> Any:  # noqa: ANN401 - redis-py's answers depend on its options
     """A client with the login that the settings describe, on the socket of the server here."""
-    described = redis_client(WebSettings(redis_url=url, redis_password_file=file))
+    described = redis_client(WebSettings.model_validate({"redis_url": url, "redis_password_file": file}))
     login = described.connection_pool.connection_kwargs["credential_provider"]
     return Redis(unix_socket_path=str(tmp_path / "redis.sock"), credential_provider=login)
 
