@@ -135,8 +135,8 @@ class PlatformStack:
         self.check("up")  # before the registry is asked for a lease
         async with self.hold_lease(self.lease) as turn:
             done = await turn.guard(self.up(signed))
-        named = done.outputs.get("links")
-        links = {str(name): str(url) for name, url in named.items()} if isinstance(named, Mapping) else {}
+        exported = done.outputs.get("links")
+        links = {str(name): str(url) for name, url in exported.items()} if isinstance(exported, Mapping) else {}
         if self.serves and links:
             await self.serves(links["api"])
         return PlatformUp(done, "", (), round(time.monotonic() - begun, 1), links=links)

@@ -9,10 +9,9 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.credentials import CredentialProvider
-from redis.exceptions import ConnectionError as RedisConnectionError
 
 from hermesops.base.files.private_file import read_secret
-from hermesops.errors import HermesError, Hint, UsageError
+from hermesops.errors import Hint, UsageError
 
 if TYPE_CHECKING:
     from hermesops.settings.sections import WebSettings
@@ -68,21 +67,14 @@ class _Login(CredentialProvider):
         """Read them.
 
         Raises:
-            HermesError: The file cannot be read.
+            RefusedError: The file cannot be read.
         """
         password = read_secret(self._file, what="the password of Redis")
         return (self._user, password) if self._user else (password,)
 
     async def get_credentials_async(self) -> tuple[str] | tuple[str, str]:
-        """Read them, for a connection.
-
-        Raises:
-            redis.exceptions.ConnectionError: The file cannot be read; users of Redis go on without it.
-        """
-        try:
-            return await asyncio.to_thread(self.get_credentials)
-        except HermesError as error:
-            raise RedisConnectionError(error.message) from error
+        """Read them, for a connection; of whatever this raises, redis-py (8.1) makes an error of the connection."""
+        return await asyncio.to_thread(self.get_credentials)
 
 
 def _readable(file: Path) -> str:

@@ -165,7 +165,7 @@ class Sizes(_Part):
     backups: BackupSpec
     auth: AuthSpec
     alarms: AlarmSpec
-    users: UsersSpec = UsersSpec()
+    users: UsersSpec = UsersSpec.model_validate({})
     logs_days: int = Field(90, ge=1, le=3653, description="Days for which CloudWatch keeps logs")
 
 

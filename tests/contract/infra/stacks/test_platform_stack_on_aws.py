@@ -101,6 +101,29 @@ def test_an_environment_without_a_file_is_told_so(
         platform_program()
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "expected"),
+    [
+        ("anenvironmentwithtoolonganame", "", "too long for names of load balancers"),
+        (
+            "staging",
+            '[web]\norigin = "https://pages.elsewhere.example"\n',
+            r"under a name below staging\.hermes\.example",
+        ),
+    ],
+)
+def test_what_no_load_balancer_can_be_called_is_refused_before_anything_is_made(
+    staging: Path, monkeypatch: pytest.MonkeyPatch, name: str, settings: str, expected: str
+) -> None:
+    folder = staging.parent / name
+    folder.mkdir(exist_ok=True)
+    (folder / "settings.toml").write_text((staging / "settings.toml").read_text() + settings)
+    monkeypatch.setattr(pulumi, "get_stack", lambda: name)
+
+    with pytest.raises(pulumi.RunError, match=expected):
+        platform_program()
+
+
 @pytest.mark.pulumi_cli
 async def test_the_cli_with_its_plugin_previews_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """AWS is moto: who asks, and in which account, is all that a preview of an empty stack reads."""

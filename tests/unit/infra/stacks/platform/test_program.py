@@ -193,7 +193,7 @@ def test_the_load_balancer_has_a_certificate_for_its_name_which_leads_to_it() ->
 
 def test_lines_about_users_are_deleted_after_as_many_days_as_the_file_says() -> None:
     spec = spec_of("staging")
-    sizes = spec.sizes.model_copy(update={"users": UsersSpec(log_days=7)})
+    sizes = spec.sizes.model_copy(update={"users": UsersSpec.model_validate({"log_days": 7})})
     done = run(program_of(replace(spec, sizes=sizes)), spec.place)
 
     (rule,) = done.one("s3.BucketLifecycleConfiguration", "access-logs").inputs["rules"]

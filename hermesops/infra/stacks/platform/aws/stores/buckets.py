@@ -65,16 +65,15 @@ class Bucket(pulumi.ComponentResource):
         self.register_outputs({"bucket": bucket.bucket, "arn": bucket.arn})
 
     def _seal(self, name: str, bucket: aws.s3.Bucket, args: BucketArgs) -> None:
-        has_own_key = args.key_arn is not None
-        by_default = aws.s3.BucketServerSideEncryptionConfigurationRuleApplyServerSideEncryptionByDefaultArgs(
-            sse_algorithm="aws:kms" if has_own_key else "AES256", kms_master_key_id=args.key_arn
+        sealing = aws.s3.BucketServerSideEncryptionConfigurationRuleApplyServerSideEncryptionByDefaultArgs(
+            sse_algorithm="AES256" if args.key_arn is None else "aws:kms", kms_master_key_id=args.key_arn
         )
         aws.s3.BucketServerSideEncryptionConfiguration(
             name,
             bucket=bucket.id,
             rules=[
                 aws.s3.BucketServerSideEncryptionConfigurationRuleArgs(
-                    apply_server_side_encryption_by_default=by_default, bucket_key_enabled=has_own_key
+                    apply_server_side_encryption_by_default=sealing, bucket_key_enabled=args.key_arn is not None
                 )
             ],
             opts=ResourceOptions(parent=self),
@@ -123,7 +122,7 @@ class Bucket(pulumi.ComponentResource):
                 Principal="*",
                 Condition={"NumericLessThan": {"s3:TlsVersion": "1.2"}},
             ),
-            *([own_key] if args.key_arn is not None else []),
+            *([] if args.key_arn is None else [own_key]),
         ]
 
     def _keep(self, name: str, bucket: aws.s3.Bucket, args: BucketArgs) -> None:
