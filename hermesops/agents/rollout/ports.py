@@ -150,6 +150,7 @@ class Machines(Protocol):
         Raises:
             RefusedError: Tried, and the machine is on its old release; or not begun, for a reason that stays.
             UnknownOutcomeError: The answer was lost.
+            PartlyDoneError: A part of it is done, and the same call continues.
         """
 
     async def cancel(self, target: Target) -> None:

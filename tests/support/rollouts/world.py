@@ -17,7 +17,7 @@ from hermesops.agents.rollout.records.store import RolloutRows
 from hermesops.agents.rollout.steps.actions import Decision
 from hermesops.agents.rollout.steps.runner import Runner
 from hermesops.agents.rollout.watch.health import RolloutHealth
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError
 from hermesops.model.fleet.vitals import ChangeSpan, Liveness, Vital
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.operation import Done, LeaseHeldError
@@ -62,6 +62,7 @@ class Machine:
             ``roll_back``, ``cancel``.
         provokes: What our own code raises when it is asked, as a bug in it does.
         begun: How often it began to change.
+        halfway: Each change of it stops with a part done, as where the vendor reports an error of a new machine.
         stalls: Stops on its way to the release, and does not go back by itself.
         settings_lost: The user's settings that are not in force once it went back.
     """
@@ -90,6 +91,7 @@ class Machine:
     cancelled: int = 0
     hangs: frozenset[str] = frozenset()
     provokes: Exception | None = None
+    halfway: bool = False
     stalls: bool = False
     settings_lost: tuple[str, ...] = ()
 
@@ -239,6 +241,8 @@ class World(RolloutRows, RolloutHealth):
         self.death.point()
         self._count()
         await self._stall(target.instance_id, "activate")
+        if machine.halfway:
+            raise PartlyDoneError("machine m-2 has status error and did not recover")
         if machine.loses:
             machine.loses -= 1
             raise UnavailableError("the answer was lost")

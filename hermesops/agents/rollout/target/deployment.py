@@ -14,7 +14,14 @@ from hermesops.agents.rollout.ports import Machines
 from hermesops.agents.rollout.records.store import RolloutRows
 from hermesops.agents.rollout.target.decision import Settle, TargetObservation, TargetStep, decide_target, deferral
 from hermesops.base.waiting import cancel, pause
-from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, problem_of
+from hermesops.errors import (
+    HermesError,
+    PartlyDoneError,
+    RefusedError,
+    UnavailableError,
+    UnknownOutcomeError,
+    problem_of,
+)
 from hermesops.model.operation import LeaseHeldError
 from hermesops.model.rollout.records import ReleaseStatus, Rollout, RolloutTarget, TargetState
 
@@ -183,12 +190,12 @@ class Deployment:
         return None if has_release else Settle(TargetState.FAILED, problem)
 
     async def _attempt(self, step: Awaitable[object]) -> str | None:
-        """The message of a refusal; empty for success, ``None`` for a lost answer: the machine is observed again."""
+        """The message of a refusal; empty for success, ``None`` for a lost answer or a part: it is observed again."""
         try:
             await step
         except RefusedError as error:
             return error.message
-        except (UnavailableError, UnknownOutcomeError):
+        except (UnavailableError, UnknownOutcomeError, PartlyDoneError):  # the last: its new machine was not made whole
             await pause(POLL_S)
             return None
         return ""

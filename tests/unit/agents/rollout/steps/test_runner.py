@@ -270,6 +270,15 @@ def test_a_machine_that_stops_on_its_way_and_does_not_go_back_by_itself_is_broug
     assert world.machine_of(0).backs == 1
 
 
+def test_a_new_machine_that_the_vendor_does_not_make_whole_halts_the_rollout_and_ends_no_runner() -> None:
+    world = World(fleet(8))
+    world.rollout = replace(world.rollout, action=Action.MACHINE)
+    world.machine_of(0).stalls = world.machine_of(0).halfway = True
+    assert world.run() == "halted: every agent of this stage failed (1 of 1)"
+    assert world.nth(0).state is TargetState.TIMED_OUT
+    assert (world.nth(0).progress.on_release, world.machine_of(0).backs) == (False, 1)
+
+
 def test_a_machine_that_cannot_be_brought_back_says_which_command_finishes_it() -> None:
     world = World(fleet(8))
     world.rollout = replace(world.rollout, action=Action.MACHINE)
