@@ -4,6 +4,7 @@ The row marks the machine for deletion, for every run of the cell, before anythi
 was restored once and compared, nothing is destroyed unless the operator said so.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -22,6 +23,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Done, Refused
 from hermesops.model.recovery.backup import Backup
 from hermesops.store.registry import Registry
+from hermesops.vendor.channel import MachineGoneError
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,8 @@ class Terminate:
                 self.registry.instances.mark_for_deletion(instance.id, why=self.why)
             case Fence(machine_id=machine_id) if not state.wanted:
                 # Do not wait for running turns: their results are not needed, and they must not delay the termination.
-                await self.client.gateways.fence(machine_id)
+                with suppress(MachineGoneError):  # each run of the cell destroys it, now that it is marked
+                    await self.client.gateways.fence(machine_id)
             case ShrinkCell():
                 await self.cells.apply(instance.cell, still_wanted=lambda: self._holds(instance))
             case MarkTerminated():

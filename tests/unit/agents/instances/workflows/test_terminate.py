@@ -15,6 +15,7 @@ from hermesops.agents.instances.workflows.terminate import (
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.operation import Done
 from hermesops.store.operations.kinds.agents import Keep
+from hermesops.vendor.channel import MachineGoneError
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk
 from tests.support.fakes.instances import ADA, MACHINE, READY
@@ -59,12 +60,12 @@ def test_a_terminated_instance_needs_nothing() -> None:
     assert isinstance(decide(TerminationState(ended, in_stack=False, fenced=False, reachable=False)), Done)
 
 
-def terminate(world: SmallWorld) -> Terminate:
+def terminate(world: SmallWorld, *, keeps_backup: bool = True) -> Terminate:
     snapshots: Any = world
     return Terminate(
         world.instance.id,
         why="last 1",
-        keeps_backup=True,
+        keeps_backup=keeps_backup,
         registry=world,
         client=world.client,
         backups=world,
@@ -128,6 +129,21 @@ async def test_who_never_lived_ends_without_a_backup() -> None:
     world.instance = replace(world.instance, status=InstanceStatus.PROVISIONING)
     world.here().owner, world.here().state, world.here().runs = None, NOTHING, False
     assert (await walk(lambda: terminate(world)))[0] == "MarkForDeletion"
+
+
+class _ShrunkMeanwhile(SmallWorld):
+    """Another run of the cell destroys the marked machine just when its gateway is to be stopped."""
+
+    async def fence(self, *which: object) -> None:
+        self.computers.clear()
+        raise MachineGoneError(f"machine {which}: 404, Machine not found")
+
+
+async def test_a_marked_machine_that_another_run_of_its_cell_destroys_is_no_failure() -> None:
+    world = _ShrunkMeanwhile.lively()
+    steps = await walk(lambda: terminate(world, keeps_backup=False))
+    assert steps[:2] == ["MarkForDeletion", "Fence"]
+    assert steps[-1].endswith("is terminated")
 
 
 def test_every_step_has_its_words() -> None:
