@@ -74,9 +74,9 @@ def age(instance: "Instance", newest: "datetime | None", now: "datetime") -> dic
     }
 
 
-def created(user: str, outcome: str, made: "Backup | None") -> dict[str, object]:
+def created(user: str, outcome: str, newest: "Backup | None") -> dict[str, object]:
     """A backup that an operator began; ``made`` is null while nobody waits for it."""
-    return {"user": user, "outcome": outcome, "made": backup(made, user) if made else None}
+    return {"user": user, "outcome": outcome, "made": backup(newest, user) if newest else None}
 
 
 def restored(user: str, backup_id: str, outcome: str) -> dict[str, object]:
