@@ -115,8 +115,8 @@ def _of_subscriptions(run: KillRun, registry: Registry) -> Sequence[str]:
     wrong = [f"subscription {id_} has {instances[id_]} instances" for id_ in paid | instances if instances[id_] != 1]
     begun = Counter(row.instance_id for row in rows if row.kind == OperationKind.PROVISION)
     wrong += [f"instance {row.id} was provisioned {begun[row.id]} times" for row in bound if begun[row.id] != 1]
-    theirs = {row.id for row in bound}  # the others have no machine, as jobs find
-    undone = [row for row in rows if row.instance_id in theirs and row.status is not OperationStatus.DONE]
+    lives = {OperationKind.PROVISION, OperationKind.TERMINATE}
+    undone = [row for row in rows if row.kind in lives and row.status is not OperationStatus.DONE]
     return [*wrong, *(f"{row.kind} of {row.instance_id} is {row.status}" for row in undone)]
 
 
