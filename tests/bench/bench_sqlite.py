@@ -23,7 +23,7 @@ from tests.support.images.builds import Made, Workshop, make
 from tests.support.real.machines.agents import Agent, agents_world, living_agent
 from tests.support.real.machines.machine import base_python
 
-ROUNDS = 2
+ROUNDS = 4
 TURNS = 12
 WRITES_S = 4.0
 _DEBIANS, _OURS = "Debian's", "the release's"

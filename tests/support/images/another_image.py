@@ -9,13 +9,16 @@ from tests.support.real.commands.command import Command
 from tests.support.vendor.outside_changes import told, vendor_of
 
 
-async def make(command: Command, name: str) -> str:
-    """Have such an image, written down as one that was built; its id."""
+async def make(command: Command, name: str, *, script: str = "") -> str:
+    """Have such an image, written down as one that was built; its id. ``script`` changes the machine before."""
     async with vendor_of(command.home / "local" / "world") as api:
         [known, *_] = (await command.ok("image", "list", "--json")).json["images"]
         order = {"name": "pattern", "server_type": "starter", "region": "hel1", "image_id": known["id"]}
         machine = (await api.post("/machines", json=order)).raise_for_status().json()["id"]
         await told(api, f"/machines/{machine}")
+        if script:
+            ran = await api.post(f"/machines/{machine}/toolbox/process/execute", json={"command": script})
+            assert ran.raise_for_status().json()["exit_code"] == 0, ran.text
         response = await api.post(f"/machines/{machine}/image", json={"name": name})
         image = str(response.raise_for_status().json()["id"])
         await told(api, f"/images/{image}")

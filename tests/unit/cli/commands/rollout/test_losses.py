@@ -30,6 +30,6 @@ def test_the_losses_are_named_before_it_begins(
         return 0
 
     container = SimpleNamespace(rollout_losses=SimpleNamespace(preview=preview))
-    monkeypatch.setattr(follow.context, "compose", lambda: container)
+    monkeypatch.setattr("hermesops.cli.context.compose", lambda: container)
     monkeypatch.setattr(follow, "begin", begin)
     assert follow.start(REQUEST, queue=True, detach=False) == 0
