@@ -210,7 +210,7 @@ def _failure(title: str, ending: _Ending, messages: str, limits: Limits) -> Refu
         return RefusedError(f"{title} used more than {limits.memory_bytes // _MIB} MiB of memory and was stopped")
     if not ending.is_started:
         return RefusedError(
-            f"systemd starts no unit around a build here: {last}", hint="see systemctl, or build on another computer"
+            f"systemd starts no unit around a build here: {last}", hint="build on another computer"
         )
     if last.startswith("bwrap:"):
         return RefusedError(
