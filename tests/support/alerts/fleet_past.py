@@ -158,6 +158,9 @@ def _platform() -> Iterator[Series]:
             {"operation": f"operation-{number}"},
             lambda t, number=number: 60 + 50 * number if number * 3600 <= t < number * 3600 + 7200 else None,  # type: ignore[misc]
         )
+    for service in ("api", "connections", "edge", "nginx"):
+        labels = {"job": "platform", "origin": "platform", "service": service, "instance": "127.0.0.1:9110"}
+        yield _series("up", labels, lambda _: 1)
     for kind, count in (("all", 40), ("slow", 1)):
         yield _series("hermesops_api_users", {"kind": kind}, lambda _, count=count: count)  # type: ignore[misc]
     yield _series("hermesops_turns_orphaned_users", {}, lambda _: 0)

@@ -81,7 +81,7 @@ class RolloutLosses:
         """The losses of each agent for which the release of a request is older, in their order. Changes nothing.
 
         Raises:
-            UsageError: There is no such release, or no instance is meant.
+            UsageError: There is no such release, no instance is meant, or the request cannot be carried out.
             RefusedError: The release must not be rolled out.
         """
         if request.action is not Action.SLOT:  # the state moves with the agent, and none of it is replaced
@@ -95,6 +95,7 @@ class RolloutLosses:
         return tuple(losses_of(target, release, answer) for target, answer in zip(targets, answers, strict=True))
 
     def _older(self, request: RolloutRequest) -> tuple[ReleaseId, int, tuple[Target, ...]]:
+        self.requests.refuse_unsound(request)
         releases, release = self.requests.releases, self.requests.find_release(request)
         targets = self.requests.targets(request)
         schemas = dict[str, int]()

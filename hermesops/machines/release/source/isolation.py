@@ -209,9 +209,7 @@ def _failure(title: str, ending: _Ending, messages: str, limits: Limits) -> Refu
     if ending.kills:
         return RefusedError(f"{title} used more than {limits.memory_bytes // _MIB} MiB of memory and was stopped")
     if not ending.is_started:
-        return RefusedError(
-            f"systemd starts no unit around a build here: {last}", hint="build on another computer"
-        )
+        return RefusedError(f"systemd starts no unit around a build here: {last}", hint="build on another computer")
     if last.startswith("bwrap:"):
         return RefusedError(
             f"this computer does not allow the walls around a build: {last}",
