@@ -325,7 +325,8 @@ async def test_a_stream_ends_with_the_token_it_was_opened_by(
         api.agent.push(api.agent.run, "message.delta", delta="before")
         assert (await anext(events)).data["text"] == "before"
         api.denied.add(api.ada.user_id)
-        assert [event async for event in events] == []
+        async with asyncio.timeout(10):
+            assert [event async for event in events] == []
 
 
 async def test_what_users_say_is_sealed_and_gone_once_it_is_answered(api: UsersApi, ada: Client) -> None:
