@@ -30,6 +30,7 @@ _WHOLE_TURN_S = 3600.0
 
 _STATUS = re.compile(r"\b(?:HTTP|Error code:|status(?: code)?:?) ?([45]\d\d)\b", re.IGNORECASE)
 _CLASS = re.compile(r"agent_error|output_truncated|[a-z]{2,20}(?:_[a-z]{2,20}){0,3}_error|[A-Z][A-Za-z]{2,40}")
+_CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,39}")
 _KNOWN_CLASSES = re.compile(
     r"\b(authentication_error|invalid_api_key|permission_error|rate_limit_error|rate_limit_exceeded|overloaded_error"
     r"|api_error|server_error|not_found_error|model_not_found|invalid_request_error|insufficient_quota|budget_exceeded"
@@ -206,7 +207,7 @@ def refusal_of(answer: ProxyAnswer) -> RefusedError | UnavailableError | Unknown
     """Return the error for an answer that is not a success. Pure; repeats no body, which may quote the user."""
     body = answer.json()
     error = body.get("error") if isinstance(body, dict) else None
-    code = str(error.get("code") or error.get("type") or "") if isinstance(error, dict) else ""
+    code = _code_in(error) if isinstance(error, dict) else ""
     if _is_refusal(answer):
         return RefusedError(
             f"the agent refused our key ({answer.status})",
@@ -223,6 +224,12 @@ def refusal_of(answer: ProxyAnswer) -> RefusedError | UnavailableError | Unknown
             hint=Hint(("instance", "logs", "USER")),
         )
     return RefusedError(f"the agent refused the turn ({answer.status} {code})".replace(" )", ")"))
+
+
+def _code_in(error: Mapping[str, Any]) -> str:
+    """Code or type of an error; empty where it is no short word, as anything longer may quote the user. Pure."""
+    code = error.get("code") or error.get("type")
+    return code if isinstance(code, str) and _CODE.fullmatch(code) else ""
 
 
 def _is_refusal(answer: ProxyAnswer) -> bool:

@@ -231,7 +231,8 @@ def told_in(call: Call, event: ServerSentEvent) -> OutputEvent | ExitEvent | Non
         raise CommandTimedOutError(call.shown, "the command reached its time limit", status=408)
     if kind == "error":
         message = content.get("error") or content.get("message") or text
-        raise NotAllowedError(call.shown, scrubbed(str(message)), status=400, code=str(content.get("code", "")))
+        code = scrubbed(str(content.get("code", "")))
+        raise NotAllowedError(call.shown, scrubbed(str(message)), status=400, code=code)
     return None
 
 

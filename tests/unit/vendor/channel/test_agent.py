@@ -103,6 +103,9 @@ def test_a_failed_turn_repeats_neither_the_users_words_nor_a_key() -> None:
         (answer(503, {"error": {"code": "gateway_draining"}}), UnavailableError),
         (answer(502), UnavailableError),
         (answer(400, {"error": {"code": "model_not_found", "message": "the user said: secret"}}), RefusedError),
+        (answer(400, {"error": {"code": "the user said: secret"}}), RefusedError),
+        (answer(400, {"error": {"type": ["secret"] * 10_000}}), RefusedError),
+        (answer(503, {"error": {"code": "secret" * 10_000}}), UnavailableError),
     ],
 )
 def test_a_refused_turn_never_repeats_what_was_said(given: ProxyAnswer, error: type[Exception]) -> None:
