@@ -119,13 +119,19 @@ def raise_open_files() -> None:
 
 
 async def _serve(parts: ApiParts, listener: socket.socket, *beside: Coroutine[Any, Any, None]) -> None:
-    """Serve until cancelled, with work beside that ends with it."""
+    """Serve until cancelled, with work beside that ends with it.
+
+    An error that ends the work beside ends the service as well: its unit starts both again, and alerts see that.
+    """
     server = Server(application(parts), listener)
-    running = [asyncio.ensure_future(work) for work in beside]
     try:
-        await server.serve_until_cancelled()
-    finally:
-        await cancel(*running)
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(work) for work in beside]
+            await server.serve_until_cancelled()
+            for work in running:
+                work.cancel()
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
 
 
 def _port_of(listener: socket.socket) -> int:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import TypeVar
 
 import structlog
@@ -30,15 +31,17 @@ class Limits:
 
     Attributes:
         slow_after_s: Seconds for which one does.
+        begun_within_s: Seconds after which none begins any more, however many are left.
     """
 
     at_once: int
     slow_after_s: float
     within_s: float
+    begun_within_s: float = inf
 
     def longest_s(self, count: int) -> float:
         """Seconds after which the last of so many is done or cancelled."""
-        return max(0, count - 1) // self.at_once * self.slow_after_s + self.within_s
+        return min(max(0, count - 1) // self.at_once * self.slow_after_s, self.begun_within_s) + self.within_s
 
 
 async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits: Limits) -> list[R | HermesError]:
@@ -52,10 +55,13 @@ async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits:
         For each, in their order, what the work returned, or why it did not. A bug in the work is logged and is such a
         reason too: it may be what one of them provokes.
     """
-    places = asyncio.Semaphore(limits.at_once)
+    places, clock = asyncio.Semaphore(limits.at_once), asyncio.get_running_loop()
+    last = clock.time() + limits.begun_within_s
 
     async def one(item: T) -> R | HermesError:
         async with held_for(places, limits.slow_after_s):
+            if clock.time() > last:
+                return UnavailableError(f"not begun within {limits.begun_within_s:g} s: those before it took too long")
             return await attempt(work, item, limits.within_s)
 
     tasks = [asyncio.ensure_future(one(item)) for item in items]

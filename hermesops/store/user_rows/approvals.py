@@ -18,6 +18,9 @@ from hermesops.store.registry.schema.user_tables import turn_approvals
 
 _COLUMNS = turn_approvals.c
 
+MOST = 100
+"""Requests of one turn that are kept: an agent may ask without end, and nobody answers as many."""
+
 
 @dataclass(frozen=True)
 class Approval:
@@ -55,11 +58,13 @@ class TurnApprovals:
         self._messages = messages
         self._life = life
 
-    def ask(self, turn_id: str, request: Mapping[str, object]) -> int:
-        """Record one more request of a turn; returns its number."""
+    def ask(self, turn_id: str, request: Mapping[str, object]) -> int | None:
+        """Record one more request of a turn; returns its number, ``None`` where the turn has ``MOST`` already."""
         with self._database.writing() as connection:
             numbers = sa.select(sa.func.coalesce(sa.func.max(_COLUMNS.number), 0)).where(_COLUMNS.turn_id == turn_id)
             number = int(connection.execute(numbers).scalar_one()) + 1
+            if number > MOST:
+                return None
             values = {
                 "turn_id": turn_id,
                 "number": number,

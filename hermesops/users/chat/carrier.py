@@ -229,7 +229,8 @@ class TurnCarrier:
         except UnavailableError as error:
             log.warning("request_not_shown", turn=turn.id, why=error.message)
             return
-        self._events.add(turn.id, "approval", {"id": str(number), **request})
+        if number is not None:
+            self._events.add(turn.id, "approval", {"id": str(number), **request})
 
     async def _settle(self, turn: Turn) -> None:
         """Show which requests for approval were answered, or by nobody in time."""

@@ -17,7 +17,7 @@ from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.api.serve import serve
 from hermesops.app import Container
-from hermesops.base.waiting import Pending, cancel, until
+from hermesops.base.waiting import Pending, cancel, pause, until
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.settings.environment import Environment
@@ -151,6 +151,24 @@ async def test_it_is_asked_by_the_name_of_its_origin_alone(api: UsersApi, served
     async with serving(served, tmp_path / "api.sock") as http:
         for host in ("localhost", "127.0.0.1:8650", "evil.test", ""):
             assert (await http.get("/api/hermes/me", headers={"host": host})).status_code == 421, host
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_an_error_of_the_work_beside_ends_the_service(
+    api: UsersApi, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that answers while nobody carries its turns is a fault that no alert sees."""
+    del api
+
+    async def write(*_: object) -> None:
+        await pause(0.1)
+        raise LookupError("a bug")
+
+    monkeypatch.setattr("hermesops.api.serve.write_figures", write)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(tmp_path / "api.sock"))
+    with pytest.raises(LookupError, match="a bug"):
+        await asyncio.wait_for(serve(served.container(), listener), 30)
 
 
 def _without(name: str) -> Callable[[Served], Environment]:

@@ -66,6 +66,15 @@ def test_the_others_are_through_long_before_those_that_hang_are_given_up() -> No
     assert clock.seconds == pytest.approx(110)
 
 
+def test_none_begins_after_the_time_in_which_all_have_to() -> None:
+    limits = Limits(at_once=2, slow_after_s=10, within_s=100, begun_within_s=25)
+    clock = VirtualClock()
+    done = clock.run(fan_out(["hangs"] * 6 + ["a", "b"], _work, limits))
+    assert [str(outcome)[:9] for outcome in done] == ["not done "] * 6 + ["not begun"] * 2
+    assert clock.seconds == pytest.approx(120)
+    assert limits.longest_s(1000) == 125
+
+
 def test_whoever_is_cancelled_leaves_nothing_running() -> None:
     async def cancelled() -> set[str]:
         work = asyncio.ensure_future(fan_out(["hangs"] * 5, _work, LIMITS))

@@ -24,8 +24,11 @@ from hermesops.store.registry import Registry
 from hermesops.vendor.channel import ToolboxChannel
 from hermesops.vendor.justavps import Client
 
-ASK = Limits(at_once=32, slow_after_s=5.0, within_s=15.0)
-"""An agent that cannot be asked within 15 s has a problem in place of a result, and delays no other."""
+ASK = Limits(at_once=32, slow_after_s=5.0, within_s=15.0, begun_within_s=45.0)
+"""An agent that cannot be asked within 15 s has a problem in place of a result, and delays no other.
+
+A rollback of a fleet that is silent as a whole waits a minute at most: what it would lose is unknown then anyway.
+"""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import UserId
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
-from hermesops.store.user_rows.approvals import TurnApprovals
+from hermesops.store.user_rows.approvals import MOST, TurnApprovals
 from hermesops.store.user_rows.files import KEPT as FILES_KEPT
 from hermesops.store.user_rows.files import ChatFiles
 from hermesops.store.user_rows.sessions import LIFE, WebSessions
@@ -103,6 +103,12 @@ def test_only_the_oldest_request_that_waits_is_answered(
     assert shown == [(1, "a", False, "deny"), (2, "b", False, "session"), (3, "c", False, ""), (4, "d", False, "once")]
     approvals.forget(turn.id)
     assert {each.number: dict(each.request) for each in approvals.list(turn.id)} == {1: {}, 2: {}, 3: {}, 4: {}}
+
+
+def test_a_turn_keeps_so_many_requests_and_no_more(database: Database, turns: Turns, ada: Instance) -> None:
+    approvals, turn = TurnApprovals(database, KEYS, timedelta(seconds=55)), added(turns, ada)
+    assert [approvals.ask(turn.id, {}) for _ in range(MOST + 2)] == [*range(1, MOST + 1), None, None]
+    assert len(approvals.list(turn.id)) == MOST
 
 
 def test_a_file_goes_with_one_message_of_its_user(
