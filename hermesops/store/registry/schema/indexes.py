@@ -5,6 +5,7 @@ Conditions of indexes import the dialects of both databases, so only ``schema_ve
 
 import sqlalchemy as sa
 
+from hermesops.store.registry.schema.messaging_tables import UNDER_WAY, incoming_messages
 from hermesops.store.registry.schema.tables import (
     audit,
     hermes_instances,
@@ -61,4 +62,10 @@ _unique_where(
     user_connections.c.instance_id,
     user_connections.c.service,
     where=LIVE_CONNECTION,
+)
+_unique_where(
+    "one_message_under_way_per_chat",
+    incoming_messages.c.messenger,
+    incoming_messages.c.vendor_chat,
+    where=UNDER_WAY,
 )

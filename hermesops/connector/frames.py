@@ -1,0 +1,175 @@
+"""Frames between a gateway of hermes-agent and its connector. Pure; the only module that knows them.
+
+Source: hermes-agent 0.19.0, ``gateway/relay/ws_transport.py``, ``adapter.py``, ``descriptor.py``; contract version 1.
+A frame is an object of JSON in one line.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hermesops.model.messaging.message import Incoming
+from hermesops.wire import strict_json
+
+PLATFORM = "relay"
+"""Under which name all messengers reach an agent: 0.19.0 finds no adapter to ask for approval under another."""
+
+LARGEST = 1 << 20
+"""Bytes of a frame."""
+
+_LONGEST_ID = 128
+_CONTRACT = 1
+_LONGEST_MESSAGE = 4096
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The gateway fronts a platform."""
+
+    platform: str
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The gateway has a message in its memory."""
+
+    message_id: str
+
+
+@dataclass(frozen=True)
+class Message:
+    """The agent writes to a chat."""
+
+    request_id: str
+    chat: str
+    text: str = field(repr=False)
+    reply_to: str = ""
+
+
+@dataclass(frozen=True)
+class ChatQuestion:
+    """The agent asks for a chat's name and kind."""
+
+    request_id: str
+    chat: str
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """The agent asks for something that is not offered.
+
+    Attributes:
+        op: Its name, at most 32 characters.
+    """
+
+    request_id: str
+    op: str
+
+
+@dataclass(frozen=True)
+class Idle:
+    """The gateway stops: nothing is to be written to it any more."""
+
+
+Frame = Hello | Taken | Message | ChatQuestion | Unsupported | Idle
+
+
+def parse(line: str | bytes) -> Frame | None:
+    """Parse a frame; ``None`` for one that means nothing here.
+
+    Raises:
+        MalformedJSONError: It is no object of JSON, or too large.
+    """
+    frame = strict_json.parse_object(line, largest=LARGEST)
+    match frame.get("type"):
+        case "hello":
+            return Hello(_text(frame.get("platform"), _LONGEST_ID))
+        case "inbound_ack":
+            return Taken(_text(frame.get("bufferId"), _LONGEST_ID))
+        case "outbound":
+            return _outbound(_text(frame.get("requestId"), _LONGEST_ID), frame.get("action"))
+        case "going_idle":
+            return Idle()
+    return None
+
+
+def _outbound(request_id: str, action: object) -> Frame | None:
+    if not request_id or not isinstance(action, dict):
+        return None
+    chat, op = _text(action.get("chat_id"), _LONGEST_ID), _text(action.get("op"), 32)
+    if op == "send":
+        content = action.get("content")
+        text = content if isinstance(content, str) else ""
+        return Message(request_id, chat, text, _text(action.get("reply_to"), _LONGEST_ID))
+    if op == "get_chat_info":
+        return ChatQuestion(request_id, chat)
+    return Unsupported(request_id, op)
+
+
+def _text(value: object, longest: int) -> str:
+    return value if isinstance(value, str) and len(value) <= longest else ""
+
+
+def descriptor() -> str:
+    """The answer to ``hello``: what chats can show. Longer texts are split here, for each messenger."""
+    return _line(
+        {
+            "type": "descriptor",
+            "descriptor": {
+                "contract_version": _CONTRACT,
+                "platform": PLATFORM,
+                "label": "Messengers",
+                "max_message_length": _LONGEST_MESSAGE,
+                "supports_draft_streaming": False,
+                "supports_edit": False,
+                "supports_threads": False,
+                "markdown_dialect": "markdown",
+                "len_unit": "chars",
+            },
+        }
+    )
+
+
+def inbound(incoming: Incoming) -> str:
+    """A user's message. The chat's name is its user's as well: by it the transcript of the chat can be found."""
+    source = {
+        "platform": PLATFORM,
+        "chat_id": incoming.chat,
+        "chat_type": "dm",
+        "user_id": incoming.chat,
+        "user_name": incoming.display,
+        "message_id": str(incoming.id),
+    }
+    event = {"text": incoming.text, "message_type": "text", "message_id": str(incoming.id), "source": source}
+    return _line({"type": "inbound", "event": event, "bufferId": str(incoming.id)})
+
+
+def result(request_id: str, message_id: str) -> str:
+    """The agent's message is taken."""
+    return _line({"type": "outbound_result", "requestId": request_id, "result": _success(message_id)})
+
+
+def refusal(request_id: str, code: str) -> str:
+    """The agent's request is refused, and will be again."""
+    outcome = {"success": False, "error": code}
+    return _line({"type": "outbound_result", "requestId": request_id, "result": outcome})
+
+
+def chat_info(request_id: str, chat: str) -> str:
+    """A chat's name and kind."""
+    outcome = {"success": True, "chat_info": {"name": chat, "type": "dm"}}
+    return _line({"type": "outbound_result", "requestId": request_id, "result": outcome})
+
+
+def idle() -> str:
+    """The answer to ``going_idle``."""
+    return _line({"type": "going_idle_ack"})
+
+
+def _success(message_id: str) -> Mapping[str, Any]:
+    return {"success": True, "message_id": message_id}
+
+
+def _line(frame: Mapping[str, Any]) -> str:
+    return json.dumps(frame) + "\n"

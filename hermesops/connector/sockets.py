@@ -1,0 +1,169 @@
+"""The socket of one agent: users' messages go in, the agent's messages come out, each one first a row."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+
+from hermesops.base.bell import Bell
+from hermesops.base.waiting import cancel, pause
+from hermesops.connector import frames
+from hermesops.errors import HermesError
+from hermesops.model.ids import InstanceId
+from hermesops.store.message_rows.incoming import IncomingMessages
+from hermesops.store.message_rows.sockets import AgentSockets
+from hermesops.users.messaging.answers import AgentMessage, Answers, NotYourChatError
+from hermesops.wire.strict_json import MalformedJSONError
+
+REPLACED = 4408
+"""Closes a socket whose agent has opened another one."""
+
+_MALFORMED = 1007
+_LOOK_S = 1.0
+_SEEN_EVERY_S = 10.0
+_A_MINUTE = 600
+"""Frames of an agent in a minute; more end its socket, and it dials again."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Delivering:
+    """What sockets of agents work with.
+
+    Attributes:
+        holder: Name of this process.
+        queued: Makes the bell that rings when a message was queued for an agent.
+        answered: Rings when an agent has written.
+    """
+
+    holder: str
+    rows: AgentSockets
+    incoming: IncomingMessages
+    answers: Answers
+    answered: Bell
+
+
+@dataclass
+class AgentSocket:
+    """An open socket.
+
+    Attributes:
+        fence: Its number; a larger one replaces it.
+        queued: Rings when a message was queued.
+    """
+
+    socket: ServerConnection
+    parts: Delivering
+    instance_id: InstanceId
+    fence: int
+    queued: Bell = field(default_factory=Bell)
+    _is_idle: bool = False
+
+    async def run(self) -> None:
+        """Carry frames both ways until the socket closes or another one of the agent replaces it."""
+        works = [asyncio.ensure_future(work()) for work in (self._read, self._write, self._keep)]
+        try:
+            done, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+            for work in done:
+                work.result()
+        except ConnectionClosed:
+            pass
+        finally:
+            await cancel(*works)
+            await asyncio.to_thread(self.parts.rows.release, self.instance_id, self.fence)
+
+    async def _read(self) -> None:
+        budget = _Rate(_A_MINUTE)
+        async for data in self.socket:
+            for line in data.splitlines():
+                if not budget.take(asyncio.get_running_loop().time()):
+                    await self.socket.close(REPLACED, "too many frames")
+                    return
+                if line.strip():
+                    await self._handle(line)
+
+    async def _handle(self, line: str | bytes) -> None:
+        try:
+            frame = frames.parse(line)
+        except MalformedJSONError:
+            await self.socket.close(_MALFORMED, "a malformed frame")
+            return
+        match frame:
+            case frames.Hello():
+                await self.socket.send(frames.descriptor())
+            case frames.Taken(message_id) if message_id.isdigit():
+                await asyncio.to_thread(self.parts.incoming.taken, int(message_id), self.fence)
+            case frames.Message():
+                await self.socket.send(await self._take(frame))
+            case frames.ChatQuestion(request_id, chat):
+                await self.socket.send(frames.chat_info(request_id, chat))
+            case frames.Unsupported(request_id, op):
+                await self.socket.send(frames.refusal(request_id, f"unsupported: {op}"))
+            case frames.Idle():
+                self._is_idle = True
+                await self.socket.send(frames.idle())
+
+    async def _take(self, frame: frames.Message) -> str:
+        message = AgentMessage(self.instance_id, frame.request_id, frame.chat, frame.text, frame.reply_to)
+        try:
+            message_id = await asyncio.to_thread(self.parts.answers.take, message)
+        except NotYourChatError as error:
+            log.warning("foreign_chat_refused", instance=self.instance_id)
+            return frames.refusal(frame.request_id, error.message)
+        except HermesError as error:
+            log.warning("answer_not_taken", instance=self.instance_id, why=error.message)
+            return frames.refusal(frame.request_id, "not taken now")
+        self.parts.answered.ring()
+        self.queued.ring()
+        return frames.result(frame.request_id, message_id)
+
+    async def _write(self) -> None:
+        while True:
+            try:
+                await self._deliver()
+            except HermesError as error:
+                log.warning("messages_not_delivered", instance=self.instance_id, why=error.message)
+            await self.queued.wait(_LOOK_S)
+
+    async def _deliver(self) -> None:
+        """Write what waits, each message recorded as under way before."""
+        if self._is_idle:
+            return
+        for waiting in await asyncio.to_thread(self.parts.incoming.waiting, self.instance_id):
+            incoming = await asyncio.to_thread(self.parts.incoming.send, waiting.id, self.fence)
+            if incoming is not None:
+                await self.socket.send(frames.inbound(incoming))
+
+    async def _keep(self) -> None:
+        """Look whether another socket of the agent has replaced this one."""
+        while True:
+            await pause(_SEEN_EVERY_S)
+            try:
+                is_held = await asyncio.to_thread(self.parts.rows.is_held, self.instance_id, self.fence)
+            except HermesError:
+                continue
+            if not is_held:
+                await self.socket.close(REPLACED, "replaced")
+                return
+
+
+class _Rate:
+    """Counts frames of the present minute."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._since, self._count = 0.0, 0
+
+    def take(self, now: float) -> bool:
+        if now - self._since > 60:  # noqa: PLR2004 - a minute
+            self._since, self._count = now, 0
+        self._count += 1
+        return self._count <= self._most
+
+
+Secrets = Callable[[InstanceId], tuple[str, ...]]
+"""The secrets by which an agent's gateway may sign, newest last; none for an agent that has ended."""

@@ -1,0 +1,1 @@
+"""Messengers, and the messages that come from them and go to them."""

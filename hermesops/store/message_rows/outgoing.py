@@ -1,0 +1,174 @@
+"""Rows of ``outgoing_messages``. Each method is one short transaction, and may be called from several processes.
+
+A row is written before the agent is told that its message is taken, and marked before a messenger may get it: a process
+that dies in between leaves an uncertain message, which is sent again once, and never a lost one.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.errors import RefusedError
+from hermesops.model.ids import InstanceId
+from hermesops.model.messaging.message import Outgoing, OutgoingState
+from hermesops.model.messaging.messenger import Messenger
+from hermesops.store.registry.database import Database
+from hermesops.store.registry.encryption.sealing import Sealer, place
+from hermesops.store.registry.repositories.base import insert_if_absent
+from hermesops.store.registry.schema.messaging_tables import outgoing_messages
+
+TEXT_KEPT = timedelta(days=1)
+KEPT = timedelta(days=30)
+
+_COLUMNS = outgoing_messages.c
+_OPEN = _COLUMNS.ended_at.is_(None)
+_DETAIL = 200
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A text for a chat, split into the parts that its messenger takes.
+
+    Attributes:
+        origin: Id of the request, the same when it is repeated.
+        instance_id: The agent that wrote it; ``None`` where the platform did.
+        incoming_id: The message that it answers; ``None`` where it answers none.
+    """
+
+    origin: str
+    messenger: Messenger
+    vendor_chat: str
+    parts: tuple[str, ...] = field(repr=False)
+    instance_id: InstanceId | None = None
+    incoming_id: int | None = None
+
+
+class OutgoingMessages:
+    """Messages to users.
+
+    Args:
+        messages: The key ring that seals what agents say.
+    """
+
+    def __init__(self, database: Database, messages: Sealer) -> None:
+        self._database = database
+        self._messages = messages
+
+    def add(self, draft: Draft) -> int:
+        """Queue the parts of a draft; returns the number of new ones, 0 for a request that was repeated."""
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            added = [
+                insert_if_absent(
+                    connection,
+                    outgoing_messages,
+                    {
+                        "origin": draft.origin,
+                        "part": part,
+                        "messenger": draft.messenger.value,
+                        "vendor_chat": draft.vendor_chat,
+                        "instance_id": draft.instance_id,
+                        "incoming_id": draft.incoming_id,
+                        "body": self._messages.seal(text, place=_place(draft.origin, part)),
+                        "state": OutgoingState.QUEUED.value,
+                        "created_at": now,
+                    },
+                )
+                for part, text in enumerate(draft.parts)
+            ]
+        return sum(added)
+
+    def due(self, messenger: Messenger, *, limit: int = 100) -> tuple[Outgoing, ...]:
+        """The oldest open part of each chat of a messenger, where its time has come."""
+        first = (
+            sa.select(sa.func.min(_COLUMNS.id))
+            .where(_COLUMNS.messenger == messenger.value, _OPEN)
+            .group_by(_COLUMNS.vendor_chat)
+        )
+        with self._database.reading() as connection:
+            now = self._database.now(connection)
+            is_due = sa.or_(_COLUMNS.not_before.is_(None), _COLUMNS.not_before <= now)
+            is_free = _COLUMNS.state.in_([OutgoingState.QUEUED.value, OutgoingState.UNCERTAIN.value])
+            query = sa.select(outgoing_messages).where(_COLUMNS.id.in_(first), is_due, is_free)
+            return tuple(map(self._outgoing, connection.execute(query.order_by(_COLUMNS.id).limit(limit))))
+
+    def left_over(self) -> int:
+        """Take parts that a process which died was sending for uncertain ones; returns their number.
+
+        Called at the start of the only process that sends.
+        """
+        return self._all(OutgoingState.SENDING, OutgoingState.UNCERTAIN)
+
+    def sending(self, id_: int) -> bool:
+        """Record that the messenger may get a part from now on; ``False`` where it has ended."""
+        with self._database.writing() as connection:
+            values = {"state": OutgoingState.SENDING.value, "tries": _COLUMNS.tries + 1}
+            changing = outgoing_messages.update().where(_COLUMNS.id == id_, _OPEN).values(values)
+            return connection.execute(changing.returning(_COLUMNS.id)).first() is not None
+
+    def again(self, id_: int, state: OutgoingState, after: timedelta, detail: str = "") -> None:
+        """Record that a part is to be sent, again, and that nothing of its chat is before then."""
+        with self._database.writing() as connection:
+            not_before = self._database.now(connection) + after
+            values = {"state": state.value, "not_before": not_before, "detail": detail[:_DETAIL]}
+            connection.execute(outgoing_messages.update().where(_COLUMNS.id == id_, _OPEN).values(values))
+
+    def end(self, id_: int, state: OutgoingState, *, vendor_id: str = "", detail: str = "") -> None:
+        """Record that a part was sent, or never will be."""
+        with self._database.writing() as connection:
+            values = {
+                "state": state.value,
+                "vendor_id": vendor_id[:128],
+                "detail": detail[:_DETAIL],
+                "ended_at": self._database.now(connection),
+            }
+            connection.execute(outgoing_messages.update().where(_COLUMNS.id == id_, _OPEN).values(values))
+
+    def of(self, incoming_id: int) -> tuple[Outgoing, ...]:
+        """The parts that answer a message, in their order."""
+        query = sa.select(outgoing_messages).where(_COLUMNS.incoming_id == incoming_id).order_by(_COLUMNS.id)
+        with self._database.reading() as connection:
+            return tuple(map(self._outgoing, connection.execute(query)))
+
+    def forget(self) -> int:
+        """Drop texts of parts that ended a day ago, and rows of old ones; returns the number of texts."""
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            old = sa.and_(_COLUMNS.ended_at < now - TEXT_KEPT, _COLUMNS.body.is_not(None))
+            dropped = connection.execute(outgoing_messages.update().where(old).values(body=None)).rowcount
+            connection.execute(outgoing_messages.delete().where(_COLUMNS.ended_at < now - KEPT))
+        return dropped
+
+    def _all(self, before: OutgoingState, after: OutgoingState) -> int:
+        with self._database.writing() as connection:
+            is_it = sa.and_(_COLUMNS.state == before.value, _OPEN)
+            changing = outgoing_messages.update().where(is_it).values(state=after.value)
+            return len(connection.execute(changing.returning(_COLUMNS.id)).all())
+
+    def _text(self, row: sa.Row[Any]) -> str:
+        if not row.body:
+            return ""
+        try:
+            return self._messages.unseal(row.body, place=_place(row.origin, row.part))
+        except RefusedError:
+            return ""
+
+    def _outgoing(self, row: sa.Row[Any]) -> Outgoing:
+        not_before: datetime | None = row.not_before
+        return Outgoing(
+            id=row.id,
+            messenger=Messenger(row.messenger),
+            vendor_chat=row.vendor_chat,
+            text=self._text(row),
+            part=row.part,
+            state=OutgoingState(row.state),
+            vendor_id=row.vendor_id,
+            tries=row.tries,
+            not_before=not_before,
+        )
+
+
+def _place(origin: str, part: int) -> str:
+    return place(outgoing_messages.name, "body", f"{origin}/{part}")

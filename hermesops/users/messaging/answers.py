@@ -1,0 +1,83 @@
+"""Takes what agents write to chats: only to chats of their own user, in parts that the messenger takes, as rows.
+
+The agent is told that its message is taken once the rows are there: whatever happens to the messenger afterwards, the
+agent neither waits for it nor repeats anything.
+"""
+
+from dataclasses import dataclass, field
+
+from hermesops.errors import RefusedError
+from hermesops.model.ids import InstanceId
+from hermesops.model.messaging.message import IncomingState, LinkedAccount
+from hermesops.model.messaging.messenger import LIMITS, parse_chat_name
+from hermesops.store.message_rows.accounts import MessengerAccounts
+from hermesops.store.message_rows.incoming import IncomingMessages
+from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
+from hermesops.store.user_rows.accounts import UserAccounts
+from hermesops.users.messaging.splitting import split
+
+LONGEST = 200_000
+"""Characters of an answer; what is beyond is cut, and the answer says so."""
+
+_CUT = "\n\n[The rest was cut.]"
+
+
+class NotYourChatError(RefusedError):
+    """The chat is none of the agent's user."""
+
+
+@dataclass(frozen=True)
+class AgentMessage:
+    """A message of an agent to a chat.
+
+    Attributes:
+        request_id: The agent's id of the request.
+        chat: The chat's name, as agents know it.
+        text: Markdown.
+        reply_to: Id of the message that it answers, as the agent got it; empty for none.
+    """
+
+    instance_id: InstanceId
+    request_id: str
+    chat: str
+    text: str = field(repr=False)
+    reply_to: str = ""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The door for what agents write."""
+
+    accounts: MessengerAccounts
+    agents: UserAccounts
+    incoming: IncomingMessages
+    outgoing: OutgoingMessages
+
+    def take(self, message: AgentMessage) -> str:
+        """Queue a message; returns our id of it. Repeating a request changes nothing.
+
+        Raises:
+            NotYourChatError: See there.
+            UnavailableError: The database does not answer.
+        """
+        account = self._account(message)
+        text = message.text if len(message.text) <= LONGEST else message.text[:LONGEST] + _CUT
+        parts = tuple(part.text for part in split(text, LIMITS[account.messenger]) if part.source.strip())
+        origin = f"{message.instance_id}/{message.request_id}"
+        answered = self.incoming.at_work(account.messenger, account.vendor_chat)
+        is_answer = answered is not None and answered.instance_id == message.instance_id
+        incoming_id = answered.id if answered is not None and is_answer else None
+        self.outgoing.add(
+            Draft(origin, account.messenger, account.vendor_chat, parts, message.instance_id, incoming_id)
+        )
+        if incoming_id is not None:
+            self.incoming.end(incoming_id, IncomingState.ANSWERED)
+        return origin
+
+    def _account(self, message: AgentMessage) -> LinkedAccount:
+        parsed = parse_chat_name(message.chat)
+        account = self.accounts.of_chat(*parsed) if parsed else None
+        agent = self.agents.of_user(account.user_id) if account else None
+        if account is None or agent is None or agent.instance_id != message.instance_id:
+            raise NotYourChatError("not_your_chat")
+        return account

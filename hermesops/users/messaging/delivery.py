@@ -1,0 +1,101 @@
+"""What became of a part that was sent to a messenger, and what is recorded of it."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from hermesops.model.messaging.message import Outgoing, OutgoingState
+
+MOST_TRIES = 1_440
+"""Attempts of one part that a messenger does not take for now: about a day, one a minute in the end."""
+
+_LONGEST_WAIT_S = 60.0
+_UNCERTAIN_WAIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Sent:
+    """The messenger has it.
+
+    Attributes:
+        vendor_id: Its id there.
+    """
+
+    vendor_id: str
+
+
+@dataclass(frozen=True)
+class Limited:
+    """The messenger takes nothing of this chat for some time.
+
+    Attributes:
+        after_s: Seconds, as the messenger says.
+    """
+
+    after_s: float
+
+
+@dataclass(frozen=True)
+class Away:
+    """The messenger was not reached, or said that it is broken: it does not have the part."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Uncertain:
+    """No answer came: the messenger may have it."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The messenger will never take it.
+
+    Attributes:
+        is_blocked: Whether the user has blocked the bot.
+    """
+
+    why: str
+    is_blocked: bool = False
+
+
+Delivery = Sent | Limited | Away | Uncertain | Refused
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is recorded of a part.
+
+    Attributes:
+        state: ``QUEUED`` and ``UNCERTAIN`` are tried again after ``after``; others end.
+    """
+
+    state: OutgoingState
+    after: timedelta = timedelta()
+    vendor_id: str = ""
+    detail: str = ""
+
+
+def record_of(outgoing: Outgoing, delivery: Delivery) -> Record:
+    """What to record of a part after an attempt. Pure.
+
+    Args:
+        outgoing: As it was before the attempt.
+    """
+    match delivery:
+        case Sent(vendor_id):
+            return Record(OutgoingState.SENT, vendor_id=vendor_id)
+        case Limited(after_s):
+            return Record(outgoing.state, timedelta(seconds=max(0.0, after_s)))
+        case Uncertain(why) if outgoing.state is OutgoingState.UNCERTAIN:
+            # It was sent twice and may be there twice: a third time helps nobody.
+            return Record(OutgoingState.SENT, detail=f"uncertain twice: {why}")
+        case Uncertain(why):
+            return Record(OutgoingState.UNCERTAIN, timedelta(seconds=_UNCERTAIN_WAIT_S), detail=why)
+        case Away(why) if outgoing.tries >= MOST_TRIES:
+            return Record(OutgoingState.REFUSED, detail=f"given up: {why}")
+        case Away():
+            return Record(outgoing.state, timedelta(seconds=min(_LONGEST_WAIT_S, 2.0 ** min(outgoing.tries, 6))))
+        case Refused(why):
+            return Record(OutgoingState.REFUSED, detail=why)

@@ -1,0 +1,1 @@
+"""Telegram: updates by a webhook, messages by the Bot API."""

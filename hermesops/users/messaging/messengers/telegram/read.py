@@ -1,0 +1,83 @@
+"""Verifies and reads updates of Telegram. Pure.
+
+Source: Telegram Bot API, "Update", "Message", "ChatMemberUpdated", "setWebhook".
+"""
+
+import hmac
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hermesops.model.messaging.message import IncomingKind, Update
+from hermesops.model.messaging.messenger import Messenger
+from hermesops.wire import strict_json
+from hermesops.wire.foreign_text import one_line
+
+SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - a header's name
+LARGEST = 1 << 20
+"""Bytes of an update; Telegram's longest text has 4,096 units."""
+
+_LONGEST_TEXT = 16_384
+_LONGEST_NAME = 64
+_GONE = frozenset({"kicked", "left"})
+
+
+def is_telegrams(header: str, secrets: Sequence[str]) -> bool:
+    """Whether a request has the secret that Telegram was told with the webhook's address: two while one is changed."""
+    given = header.encode(errors="replace")
+    return any([hmac.compare_digest(given, secret.encode()) for secret in secrets if secret])
+
+
+def read(body: bytes) -> Update | None:
+    """Read an update; ``None`` for one that is no message of a person to the bot.
+
+    Raises:
+        MalformedJSONError: It is no object of JSON.
+    """
+    content = strict_json.parse_object(body, largest=LARGEST)
+    number = content.get("update_id")
+    if not isinstance(number, int) or isinstance(number, bool):
+        return None
+    if isinstance(message := content.get("message"), dict):
+        return _message(number, message)
+    if isinstance(change := content.get("my_chat_member"), dict):
+        return _membership(number, change)
+    return None
+
+
+def _message(number: int, message: Mapping[str, Any]) -> Update | None:
+    author = _author(message)
+    if author is None:
+        return None
+    account, display = author
+    text = message.get("text")
+    return Update(
+        messenger=Messenger.TELEGRAM,
+        vendor_id=str(number),
+        kind=IncomingKind.MESSAGE,
+        account=account,
+        vendor_chat=account,
+        text=text[:_LONGEST_TEXT] if isinstance(text, str) else "",
+        display=display,
+    )
+
+
+def _membership(number: int, change: Mapping[str, Any]) -> Update | None:
+    author, member = _author(change), change.get("new_chat_member")
+    if author is None or not isinstance(member, dict):
+        return None
+    account, display = author
+    kind = IncomingKind.BLOCKED if member.get("status") in _GONE else IncomingKind.UNBLOCKED
+    return Update(Messenger.TELEGRAM, str(number), kind, account, account, display=display)
+
+
+def _author(content: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Id and name of the person in whose chat with the bot something happened; ``None`` for bots and for groups."""
+    author, chat = content.get("from"), content.get("chat")
+    if not isinstance(author, dict) or not isinstance(chat, dict):
+        return None
+    number = author.get("id")
+    if not isinstance(number, int) or isinstance(number, bool) or number <= 0:
+        return None
+    if chat.get("type") != "private" or chat.get("id") != number or author.get("is_bot") is not False:
+        return None
+    return str(number), one_line(str(author.get("first_name") or ""), longest=_LONGEST_NAME)

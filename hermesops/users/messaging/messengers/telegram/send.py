@@ -1,0 +1,98 @@
+"""Sends messages by Telegram's Bot API. The bot's token is in the address of each request, so that none is logged.
+
+Source: Telegram Bot API, "Making requests", "ResponseParameters", ``sendMessage``, ``sendChatAction``; its FAQ for
+bots, "My bot is hitting limits".
+"""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+
+from hermesops.base.network.http import client
+from hermesops.model.messaging.message import Outgoing
+from hermesops.users.messaging.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
+from hermesops.vendor.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError
+from hermesops.wire import strict_json
+from hermesops.wire.foreign_text import one_line
+
+ADDRESS = "https://api.telegram.org"
+
+_CONNECT_S = 5.0
+_ANSWER_S = 20.0
+_LARGEST_ANSWER = 256 << 10
+_LONGEST_LIMIT_S = 3 * 3600.0
+"""The longest wait that is believed; users report bans of three hours."""
+
+_UNKNOWN_LIMIT_S = 30.0
+
+
+class TelegramBot:
+    """The bot of all users.
+
+    Args:
+        token: Read for each request, as it may be changed.
+        address: Of the Bot API.
+    """
+
+    def __init__(self, token: Callable[[], str], address: str = ADDRESS) -> None:
+        self._token = token
+        self._address = address
+
+    async def send(self, outgoing: Outgoing) -> Delivery:
+        """Send a part, once. Raises nothing: what became of it is the result."""
+        body = {
+            "chat_id": int(outgoing.vendor_chat),
+            "text": outgoing.text,
+            "link_preview_options": {"is_disabled": True},
+        }
+        return await self._call("sendMessage", body)
+
+    async def show_typing(self, vendor_chat: str) -> None:
+        """Show that an answer is being written, for five seconds; a failure is not worth a word."""
+        await self._call("sendChatAction", {"chat_id": int(vendor_chat), "action": "typing"})
+
+    async def _call(self, method: str, body: Mapping[str, object]) -> Delivery:
+        path = f"{self._address}/bot{self._token()}/{method}"
+        timeout = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
+        try:
+            deadline = Deadline(_ANSWER_S)
+            async with client(timeout=timeout) as http, http.stream("POST", path, json=body) as response:
+                answer = await AnswerBody(response, deadline=deadline, largest=_LARGEST_ANSWER).whole()
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            return Away(type(error).__name__)
+        except (httpx.HTTPError, UnreadableAnswerError, OSError) as error:
+            return Uncertain(type(error).__name__)
+        return delivery_of(response.status_code, answer)
+
+
+def delivery_of(status: int, answer: bytes) -> Delivery:
+    """What an answer of the Bot API says about a message. Pure."""
+    try:
+        content = strict_json.parse_object(answer, largest=_LARGEST_ANSWER)
+    except strict_json.MalformedJSONError:
+        content = {}
+    if status == HTTPStatus.OK and content.get("ok") is True:
+        return Sent(_id_in(content.get("result")))
+    words = one_line(str(content.get("description") or f"HTTP {status}"), longest=120)
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return Limited(_wait_in(content.get("parameters")))
+    if status == HTTPStatus.FORBIDDEN:
+        return Refused(words, is_blocked=True)
+    if status == HTTPStatus.OK:  # taken, and the answer says nothing that can be read
+        return Uncertain(words)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND}:
+        return Away(words)  # 401 and 404 are of the token, which an operator mends
+    return Refused(words)
+
+
+def _id_in(result: object) -> str:
+    number = result.get("message_id") if isinstance(result, Mapping) else None
+    return str(number) if isinstance(number, int) else ""
+
+
+def _wait_in(parameters: Any) -> float:  # noqa: ANN401 - JSON
+    seconds = parameters.get("retry_after") if isinstance(parameters, Mapping) else None
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return min(_LONGEST_LIMIT_S, max(1.0, float(seconds))) if is_number and seconds is not None else _UNKNOWN_LIMIT_S

@@ -1,0 +1,106 @@
+"""Looks at what messengers reported and gives each message to whom it concerns, once."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import structlog
+
+from hermesops.base.bell import Bell
+from hermesops.errors import HermesError
+from hermesops.model.messaging.message import Incoming, IncomingState, LinkedAccount
+from hermesops.store.message_rows.accounts import MessengerAccounts
+from hermesops.store.message_rows.incoming import IncomingMessages
+from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
+from hermesops.store.user_rows.accounts import UserAccounts
+from hermesops.users.messaging.routing import (
+    CONNECTED,
+    DISCONNECTED,
+    INVALID_CODE,
+    Agent,
+    Link,
+    Mark,
+    Queue,
+    Route,
+    Tell,
+    Unlink,
+    route,
+)
+
+_LOOK_S = 1.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Router:
+    """The router of all messengers.
+
+    Attributes:
+        heard: Rings when a messenger reported something; ``queued`` and ``answered`` are rung for what comes of it.
+    """
+
+    accounts: MessengerAccounts
+    agents: UserAccounts
+    incoming: IncomingMessages
+    outgoing: OutgoingMessages
+    heard: Bell
+    queued: Bell
+    answered: Bell
+
+    async def run(self) -> None:
+        """Route until cancelled."""
+        while True:
+            try:
+                await asyncio.to_thread(self.route_all)
+            except HermesError as error:
+                log.warning("messages_not_routed", why=error.message)
+            self.queued.ring()
+            self.answered.ring()
+            await self.heard.wait(_LOOK_S)
+
+    def route_all(self) -> int:
+        """Route all reports that are there; returns their number. Each step of it may be repeated."""
+        number = 0
+        while reports := self.incoming.received():
+            for incoming in reports:
+                self._carry_out(incoming, *self._decide(incoming))
+            number += len(reports)
+        return number
+
+    def _decide(self, incoming: Incoming) -> tuple[Route, LinkedAccount | None]:
+        account = self.accounts.get(incoming.messenger, incoming.account)
+        row = self.agents.of_user(account.user_id) if account else None
+        agent = Agent(row.instance_id, row.status) if row else None
+        return route(incoming, account, agent), account
+
+    def _carry_out(self, incoming: Incoming, decision: Route, account: LinkedAccount | None) -> None:
+        user_id = account.user_id if account else None
+        match decision:
+            case Queue(owner, instance_id):
+                self.incoming.queue(incoming.id, owner, instance_id)
+                return
+            case Link(code):
+                linked = self.accounts.link(
+                    code, incoming.messenger, incoming.account, incoming.vendor_chat, incoming.display
+                )
+                user_id = linked or user_id
+                self._tell(incoming, CONNECTED if linked else INVALID_CODE)
+                detail = "linked" if linked else "invalid code"
+            case Unlink(owner):
+                self._tell(incoming, DISCONNECTED)
+                self.accounts.unlink(owner, incoming.messenger)
+                detail = "unlinked"
+            case Mark(is_blocked):
+                self.accounts.mark_blocked(incoming.messenger, incoming.account, is_blocked=is_blocked)
+                detail = "blocked" if is_blocked else "unblocked"
+            case Tell(text, detail, is_once):
+                self._tell(incoming, text, is_once=is_once)
+        self.incoming.end(incoming.id, IncomingState.HANDLED, detail, user_id=user_id)
+
+    def _tell(self, incoming: Incoming, text: str, *, is_once: bool = False) -> None:
+        """Queue a line of the platform's. ``is_once``: at most one a day to an account, however much it writes."""
+        day = datetime.now(UTC).date().isoformat()
+        last = f"{incoming.account}/{day}" if is_once else incoming.vendor_id
+        origin = f"platform/{incoming.messenger.value}/{last}"
+        self.outgoing.add(Draft(origin, incoming.messenger, incoming.vendor_chat, (text,), None, incoming.id))

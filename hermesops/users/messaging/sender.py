@@ -1,0 +1,101 @@
+"""Sends what is queued for one messenger: in order in each chat, within the messenger's limits, others beside it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from hermesops.base.bell import Bell
+from hermesops.base.waiting import cancel, pause
+from hermesops.errors import HermesError
+from hermesops.model.messaging.message import Outgoing, OutgoingState
+from hermesops.model.messaging.messenger import Messenger
+from hermesops.store.message_rows.accounts import MessengerAccounts
+from hermesops.store.message_rows.outgoing import OutgoingMessages
+from hermesops.users.messaging.budget import Budget
+from hermesops.users.messaging.delivery import Delivery, Refused, record_of
+
+_LOOK_S = 0.5
+_AGAIN_S = 1.0
+_AT_ONCE = 16
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Sender:
+    """The sender of one messenger.
+
+    Attributes:
+        send: Sends a part once and says what became of it.
+        bell: Rings when a part was queued.
+    """
+
+    messenger: Messenger
+    outgoing: OutgoingMessages
+    accounts: MessengerAccounts
+    budget: Budget
+    send: Callable[[Outgoing], Awaitable[Delivery]]
+    bell: Bell
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        running: dict[str, asyncio.Task[None]] = {}
+        try:
+            while True:
+                for outgoing in await self._due():
+                    self._begin(outgoing, running)
+                await self.bell.wait(_LOOK_S)
+        finally:
+            await cancel(*running.values())
+
+    async def _due(self) -> tuple[Outgoing, ...]:
+        try:
+            return await asyncio.to_thread(self.outgoing.due, self.messenger)
+        except HermesError as error:
+            log.warning("outgoing_not_read", messenger=self.messenger.value, why=error.message)
+            return ()
+
+    def _begin(self, outgoing: Outgoing, running: dict[str, asyncio.Task[None]]) -> None:
+        chat = outgoing.vendor_chat
+        if chat in running or len(running) >= _AT_ONCE or not self.budget.take(chat, time.monotonic()):
+            return
+        running[chat] = asyncio.ensure_future(self._send(outgoing))
+        running[chat].add_done_callback(lambda _: running.pop(chat, None))
+
+    async def _send(self, outgoing: Outgoing) -> None:
+        try:
+            if not await asyncio.to_thread(self.outgoing.sending, outgoing.id):
+                return
+        except HermesError as error:
+            log.warning("outgoing_not_begun", messenger=self.messenger.value, why=error.message)
+            return
+        delivery = await self.send(outgoing)
+        while not await self._is_recorded(outgoing, delivery):
+            await pause(_AGAIN_S)
+        self.bell.ring()
+
+    async def _is_recorded(self, outgoing: Outgoing, delivery: Delivery) -> bool:
+        """Record what became of a part; a part of which that is not recorded would be sent again."""
+        try:
+            await asyncio.to_thread(self._record, outgoing, delivery)
+        except HermesError as error:
+            log.warning("outgoing_not_recorded", messenger=self.messenger.value, why=error.message)
+            return False
+        return True
+
+    def _record(self, outgoing: Outgoing, delivery: Delivery) -> None:
+        record = record_of(outgoing, delivery)
+        if record.state in {OutgoingState.QUEUED, OutgoingState.UNCERTAIN}:
+            self.outgoing.again(outgoing.id, record.state, record.after, record.detail)
+        else:
+            self.outgoing.end(outgoing.id, record.state, vendor_id=record.vendor_id, detail=record.detail)
+        if isinstance(delivery, Refused) and delivery.is_blocked:
+            self._mark_blocked(outgoing)
+
+    def _mark_blocked(self, outgoing: Outgoing) -> None:
+        account = self.accounts.of_chat(outgoing.messenger, outgoing.vendor_chat)
+        if account is not None:
+            self.accounts.mark_blocked(outgoing.messenger, account.account, is_blocked=True)
