@@ -100,18 +100,19 @@ class IncomingMessages:
             ``None`` where the message is not queued any more, or another one of its chat is under way.
         """
         is_it = sa.and_(_COLUMNS.id == id_, _COLUMNS.state == IncomingState.QUEUED.value)
-        try:
-            with self._database.writing() as connection:
-                values = {
-                    "state": IncomingState.SENT.value,
-                    "fence": fence,
-                    "tries": _COLUMNS.tries + 1,
-                    "sent_at": self._database.now(connection),
-                }
-                sending = incoming_messages.update().where(is_it).values(values).returning(*_COLUMNS)
-                row = connection.execute(sending).one_or_none()
-        except IntegrityError:  # the index of messages under way
-            return None
+        with self._database.writing() as connection:
+            values = {
+                "state": IncomingState.SENT.value,
+                "fence": fence,
+                "tries": _COLUMNS.tries + 1,
+                "sent_at": self._database.now(connection),
+            }
+            try:
+                with connection.begin_nested():
+                    sending = incoming_messages.update().where(is_it).values(values).returning(*_COLUMNS)
+                    row = connection.execute(sending).one_or_none()
+            except IntegrityError:  # the index of messages under way
+                return None
         return self._incoming(row) if row else None
 
     def taken(self, id_: int, fence: int) -> None:

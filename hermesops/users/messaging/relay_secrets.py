@@ -5,6 +5,7 @@ Source: RFC 5869 (HKDF); hermes-agent 0.19.0, ``gateway/relay/auth.py``: the bea
 """
 
 import hmac
+import re
 from base64 import urlsafe_b64decode
 from binascii import Error
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hermesops.model.ids import InstanceId
 
 _BYTES = 32
+_BEARER = re.compile(r"(?P<instance>[0-9a-f-]{36}):(?P<expires>[0-9]{1,12}):(?P<signature>[0-9a-f]{64})")
 _LONGEST = 512
 _MOST_LIFE_S = 900
 """Seconds from now at which a bearer may end; gateways make them for 300."""
@@ -47,7 +49,7 @@ class Bearer:
             return False
         signed = f"{self.instance_id}:{self.expires_at}".encode()
         wanted = [hmac.new(secret.encode(), signed, sha256).hexdigest() for secret in secrets]
-        return any([hmac.compare_digest(self.signature.encode(), each.encode()) for each in wanted])
+        return any(hmac.compare_digest(self.signature.encode(), each.encode()) for each in wanted)
 
 
 def parse_bearer(header: str) -> Bearer | None:
@@ -59,7 +61,6 @@ def parse_bearer(header: str) -> Bearer | None:
         text = urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode("ascii")
     except (Error, ValueError):
         return None
-    instance, expires, signature = (text.split(":") + ["", "", ""])[:3]
-    if text.count(":") != 2 or not expires.isdigit() or len(expires) > 12:  # noqa: PLR2004 - the format's
-        return None
-    return Bearer(InstanceId(instance), int(expires), signature)
+    if match := _BEARER.fullmatch(text):
+        return Bearer(InstanceId(match["instance"]), int(match["expires"]), match["signature"])
+    return None

@@ -101,7 +101,7 @@ _LONGEST_GRAPHEME = 32
 def _is_joined(text: str, at: int, start: int) -> bool:
     """Whether a code point belongs to the grapheme that begins at ``start``."""
     point, before = text[at], text[at - 1]
-    if (before, point) == ("\r", "\n") or before == _JOINER or point == _JOINER:
+    if (before, point) == ("\r", "\n") or _JOINER in {before, point}:
         return True
     if unicodedata.combining(point) or unicodedata.category(point) in {"Mn", "Mc", "Me"}:
         return True

@@ -24,7 +24,7 @@ _GONE = frozenset({"kicked", "left"})
 def is_telegrams(header: str, secrets: Sequence[str]) -> bool:
     """Whether a request has the secret that Telegram was told with the webhook's address: two while one is changed."""
     given = header.encode(errors="replace")
-    return any([hmac.compare_digest(given, secret.encode()) for secret in secrets if secret])
+    return any(hmac.compare_digest(given, secret.encode()) for secret in secrets if secret)
 
 
 def read(body: bytes) -> Update | None:
