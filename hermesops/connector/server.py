@@ -21,6 +21,7 @@ PATH = "/relay"
 _PING_S = 30.0
 _OPEN_S = 10.0
 _TOO_BUSY = 1013
+_RESTART = 1012
 
 log = structlog.get_logger()
 
@@ -58,6 +59,10 @@ class Connector:
         sockets = self._open.values() if instance_id is None else filter(None, [self._open.get(instance_id)])
         for agent_socket in list(sockets):
             agent_socket.queued.ring()
+
+    async def close(self) -> None:
+        """Close all sockets, so that agents dial again: before a restart, and where another process takes over."""
+        await asyncio.gather(*(each.socket.close(_RESTART, "restart") for each in list(self._open.values())))
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         """Refuse whoever does not sign as an agent; ``None`` admits."""

@@ -35,6 +35,11 @@ def derive(root: bytes, instance_id: InstanceId, generation: int) -> str:
     return HKDF(algorithm=hashes.SHA256(), length=_BYTES, salt=None, info=info).derive(root).hex()
 
 
+def sign(secret: str, instance_id: InstanceId, expires_at: int) -> str:
+    """The signature of a bearer that ends at a time in seconds since 1970."""
+    return hmac.new(secret.encode(), f"{instance_id}:{expires_at}".encode(), sha256).hexdigest()
+
+
 @dataclass(frozen=True)
 class Bearer:
     """What a bearer claims, not yet verified."""
@@ -47,8 +52,7 @@ class Bearer:
         """Whether one of these secrets signed it, and it is valid at this time, in seconds since 1970."""
         if not now < self.expires_at <= now + _MOST_LIFE_S:
             return False
-        signed = f"{self.instance_id}:{self.expires_at}".encode()
-        wanted = [hmac.new(secret.encode(), signed, sha256).hexdigest() for secret in secrets]
+        wanted = [sign(secret, self.instance_id, self.expires_at) for secret in secrets]
         return any(hmac.compare_digest(self.signature.encode(), each.encode()) for each in wanted)
 
 

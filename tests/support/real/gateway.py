@@ -82,7 +82,12 @@ def model() -> Starlette:
 
 @asynccontextmanager
 async def running(
-    folder: Path, python: Path, instance: InstanceId, model_url: str, servers: Mapping[str, Mapping[str, Any]]
+    folder: Path,
+    python: Path,
+    instance: InstanceId,
+    model_url: str,
+    servers: Mapping[str, Mapping[str, Any]],
+    variables: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Gateway]:
     """Run a gateway until the block ends.
 
@@ -91,6 +96,7 @@ async def running(
         python: Of an environment with hermes-agent.
         model_url: Of the provider, with ``/v1``.
         servers: Its ``mcp_servers``.
+        variables: More of its environment.
     """
     gateway = Gateway(folder, free_port(), secrets.token_hex(32))
     _configure(gateway, instance, model_url, servers)
@@ -99,6 +105,7 @@ async def running(
         "HOME": str(folder),
         "HERMES_DISABLE_LAZY_INSTALLS": "1",
         "PATH": f"{python.parent}:{os.defpath}",
+        **(variables or {}),
     }
     process = _start([str(python), "-P", "-m", "hermes_cli.main", "gateway", "run"], folder, environment)
 

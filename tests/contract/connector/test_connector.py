@@ -1,0 +1,129 @@
+"""From a messenger to an agent's socket and back: each message once, whatever closes in between."""
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.messaging.message import IncomingState
+from hermesops.store.registry import Registry
+from hermesops.store.registry.database import Database
+from hermesops.users.messaging.routing import CONNECTED, INVALID_CODE, STRANGER
+from tests.support.real.stores.registries import placed
+from tests.support.users.messaging import Messaging, dialled, messaging
+
+pytestmark = pytest.mark.turns(30)
+
+ADA, BOB = 111, 222
+
+
+async def flooded(world: Messaging, instance: Instance, data: bytes) -> None:
+    async with dialled(world, instance) as hostile:
+        await hostile.socket.send(data)
+        await hostile.next("never")
+
+
+async def test_a_linked_person_talks_to_their_agent(database: Database, ada: Instance) -> None:
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        world.say(ADA, "hello")
+        frame = await gateway.next("inbound")
+        event = frame["event"]
+        assert (event["text"], event["source"]["chat_id"], event["source"]["platform"]) == ("hello", "tg.111", "relay")
+        await gateway.acknowledge(frame)
+        result = await gateway.send("tg.111", "**hi**", reply_to=event["message_id"])
+        assert result["success"]
+        await world.hears(ADA, CONNECTED, "**hi**")
+        assert world.incoming.under_way(ada.id) == ()
+        assert not world.telegram.broken
+
+
+async def test_a_request_that_is_repeated_is_written_once(database: Database, ada: Instance) -> None:
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        first, again = [await gateway.send("tg.111", "hi", request="same") for _ in range(2)]
+        assert first == again
+        assert (await gateway.send("tg.111", "bye", request="other"))["success"]
+        await world.hears(ADA, CONNECTED, "hi", "bye")
+
+
+async def test_messages_of_a_chat_come_one_at_a_time(database: Database, ada: Instance) -> None:
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        for text in ("one", "two", "three"):
+            world.say(ADA, text)
+        for text in ("one", "two", "three"):
+            frame = await gateway.next("inbound")
+            assert frame["event"]["text"] == text
+            await gateway.acknowledge(frame)
+            assert len(world.incoming.under_way(ada.id)) == 1
+            await gateway.send("tg.111", f"re {text}", request=text, reply_to=frame["event"]["message_id"])
+        await world.hears(ADA, CONNECTED, "re one", "re two", "re three")
+
+
+async def test_an_agent_reaches_no_chat_but_its_users(database: Database, registry: Registry, ada: Instance) -> None:
+    bob = placed(registry, "bob")
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        world.link(bob, BOB)
+        await world.hears(BOB, CONNECTED)
+        for chat in ("tg.222", "tg.333", "222", "", "xx.222", "tg.", "tg.111"):
+            assert await gateway.send(chat, "psst", request=chat or "none") == {
+                "success": False,
+                "error": "not_your_chat",
+            }
+        assert world.telegram.chat(BOB).texts == [CONNECTED]
+
+
+async def test_strangers_get_one_line_and_codes_that_are_not_valid_nothing_else(
+    database: Database, ada: Instance
+) -> None:
+    async with messaging(database) as world, world.running():
+        for text in ("hello", "hello?", f"/start {'A' * 16}"):
+            world.say(ADA, text)
+        await world.hears(ADA, STRANGER, INVALID_CODE)
+        assert world.incoming.waiting(ada.id) == ()
+
+
+async def test_a_message_waits_for_an_agent_that_is_away(database: Database, ada: Instance) -> None:
+    async with messaging(database) as world, world.running():
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        world.say(ADA, "hello")
+        async with dialled(world, ada) as gateway:
+            frame = gateway.inbound[0] if gateway.inbound else await gateway.next("inbound")
+            assert frame["event"]["text"] == "hello"
+        (message,) = world.incoming.under_way(ada.id)
+        assert message.state is IncomingState.SENT
+
+
+async def test_a_second_socket_of_an_agent_replaces_the_first(database: Database, ada: Instance) -> None:
+    async with messaging(database) as world, world.running(), dialled(world, ada) as first, dialled(world, ada):
+        with pytest.raises(ConnectionClosed) as closed:
+            await first.next("inbound")
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 4408
+
+
+async def test_who_does_not_sign_as_an_agent_gets_no_socket(
+    database: Database, registry: Registry, ada: Instance
+) -> None:
+    bob = placed(registry, "bob")
+    async with messaging(database) as world, world.running():
+        for secret in (world.secrets_of(bob.id)[0], "x" * 64):
+            with pytest.raises(InvalidStatus, match="401"):
+                async with dialled(world, ada, secret):
+                    pass
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_frames_that_are_malformed_or_too_many_end_the_agents_own_socket_alone(
+    database: Database, registry: Registry, ada: Instance
+) -> None:
+    bob = placed(registry, "bob")
+    async with messaging(database) as world, world.running(), dialled(world, bob) as honest:
+        for flood in (b"not json\n", b"[" * 100_000, b'{"type": "hello"}\n' * 2_000):
+            with pytest.raises(ConnectionClosed):
+                await flooded(world, ada, flood)
+        assert (await honest.send("tg.9", "x"))["error"] == "not_your_chat"

@@ -1,0 +1,108 @@
+"""hermes-agent 0.19.0's own gateway on the connector's socket: messages, answers, a restart in between."""
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hermesops.base.waiting import Pending, until
+from hermesops.model.fleet.instance import Instance
+from hermesops.store.registry.database import Database
+from hermesops.users.messaging.routing import CONNECTED
+from tests.support.real import gateway
+from tests.support.real.gateway import Gateway
+from tests.support.real.python_environments import AGENT
+from tests.support.suite.prerequisites import require
+from tests.support.users.api import served
+from tests.support.users.messaging import Messaging, messaging
+
+pytestmark = [pytest.mark.turns(60), pytest.mark.timeout(600)]
+
+ADA = 111
+LATER_S = 120.0
+
+
+def environment(world: Messaging, instance: Instance) -> Mapping[str, str]:
+    """What a machine's gateway is told of the connector."""
+    return {
+        "GATEWAY_RELAY_URL": world.url,
+        "GATEWAY_RELAY_ID": instance.id,
+        "GATEWAY_RELAY_SECRET": world.secrets_of(instance.id)[-1],
+        "GATEWAY_RELAY_PLATFORMS": "telegram",
+        "GATEWAY_RELAY_BOT_IDS": json.dumps({"telegram": {"botId": "1", "username": "our_bot"}}),
+    }
+
+
+@dataclass(frozen=True)
+class Agents:
+    """Starts ada's agent."""
+
+    world: Messaging
+    instance: Instance
+    model_url: str
+    folder: Path
+    python: Path
+
+    @contextlib.asynccontextmanager
+    async def running(self, name: str) -> AsyncIterator[Gateway]:
+        """Run the agent until the block ends, which kills it."""
+        variables = environment(self.world, self.instance)
+        folder = self.folder / name
+        async with gateway.running(folder, self.python, self.instance.id, self.model_url, {}, variables) as agent:
+            yield agent
+
+
+@pytest.fixture
+async def agents(database: Database, ada: Instance, tmp_path: Path) -> AsyncIterator[Agents]:
+    python = AGENT.python()
+    require(python, "uv, to install hermes-agent")
+    assert python
+    async with contextlib.AsyncExitStack() as stack:
+        world = await stack.enter_async_context(messaging(database))
+        model_url = await stack.enter_async_context(served(gateway.model()))
+        yield Agents(world, ada, f"{model_url}/v1", tmp_path, python)
+
+
+async def answered(world: Messaging, text: str) -> list[str]:
+    """Wait until the bot has written a text that has these words."""
+
+    async def look() -> list[str] | Pending[list[str]]:
+        texts = world.telegram.chat(ADA).texts
+        return texts if any(text in each for each in texts) else Pending(repr(texts))
+
+    return await until(look, what=f"an answer with {text}", timeout_s=LATER_S, every_s=0.2)
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_the_agent_answers_in_the_messenger(agents: Agents) -> None:
+    world = agents.world
+    async with world.running():
+        world.link(agents.instance, ADA)
+        await world.hears(ADA, CONNECTED)
+        world.say(ADA, "first words")  # before the agent is there
+        async with agents.running("agent") as agent:
+            await answered(world, "first words")
+            world.say(ADA, "second words")
+            texts = await answered(world, "second words")
+            assert sum("first words" in text for text in texts) == 1
+            assert sum("second words" in text for text in texts) == 1
+            assert world.incoming.under_way(agents.instance.id) == ()
+            assert environment(world, agents.instance)["GATEWAY_RELAY_SECRET"] not in agent.log
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_the_agent_dials_again_when_the_connector_was_away(agents: Agents) -> None:
+    world = agents.world
+    async with agents.world.running():
+        world.link(agents.instance, ADA)
+        await world.hears(ADA, CONNECTED)
+        async with agents.running("agent"):
+            world.say(ADA, "words of before")
+            await answered(world, "words of before")
+            await world.close_sockets()
+            world.say(ADA, "words of after")
+            await answered(world, "words of after")
+            assert world.incoming.under_way(agents.instance.id) == ()

@@ -1,0 +1,207 @@
+"""Everything between a messenger and an agent's socket, in one process: rows, router, sender, connector, Telegram."""
+
+import asyncio
+import json
+import socket
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from websockets.asyncio.client import ClientConnection, connect
+
+from hermesops.base.bell import Bell
+from hermesops.base.waiting import Pending, cancel, until
+from hermesops.connector.server import PATH, Connector
+from hermesops.connector.sockets import Delivering
+from hermesops.localcloud.vendors.telegram import PREFIX, LocalTelegram
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.ids import InstanceId
+from hermesops.model.messaging.messenger import Messenger
+from hermesops.store.message_rows.accounts import MessengerAccounts
+from hermesops.store.message_rows.gateways import Gateways
+from hermesops.store.message_rows.incoming import IncomingMessages
+from hermesops.store.message_rows.outgoing import OutgoingMessages
+from hermesops.store.message_rows.sockets import AgentSockets
+from hermesops.store.registry.database import Database
+from hermesops.store.user_rows.accounts import UserAccounts
+from hermesops.users.messaging.answers import Answers
+from hermesops.users.messaging.budget import Budget, Pace
+from hermesops.users.messaging.door import TelegramDoor
+from hermesops.users.messaging.messengers.telegram.send import TelegramBot
+from hermesops.users.messaging.relay_secrets import derive, sign
+from hermesops.users.messaging.router import Router
+from hermesops.users.messaging.sender import Sender
+from tests.support.real.stores.registries import KEYS
+
+HOST = "127.0.0.1"
+ROOT = bytes(range(32))
+
+
+@dataclass
+class Messaging:
+    """What a test drives.
+
+    Attributes:
+        url: Of the connector.
+    """
+
+    database: Database
+    telegram: LocalTelegram
+    telegram_url: str
+    url: str = ""
+    accounts: MessengerAccounts = field(init=False)
+    incoming: IncomingMessages = field(init=False)
+    outgoing: OutgoingMessages = field(init=False)
+    heard: Bell = field(default_factory=Bell)
+    queued: Bell = field(default_factory=Bell)
+    answered: Bell = field(default_factory=Bell)
+    running_connector: Connector = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.accounts = MessengerAccounts(self.database, KEYS)
+        self.incoming = IncomingMessages(self.database, KEYS)
+        self.outgoing = OutgoingMessages(self.database, KEYS)
+        self.door = TelegramDoor(lambda: ("hook",), self.incoming.add)
+
+    def say(self, person: int, text: str) -> None:
+        """Have Telegram report what a person writes."""
+        self.door.take(json.dumps(self.telegram.message(person, text)).encode(), "hook")
+        self.heard.ring()
+
+    async def hears(self, person: int, *texts: str, timeout_s: float = 30) -> None:
+        """Wait until the bot has written exactly these texts to a person."""
+
+        async def look() -> bool | Pending[bool]:
+            written = self.telegram.chat(person).texts
+            return written == list(texts) or Pending(repr(written))
+
+        await until(look, what=f"texts for {person}", timeout_s=timeout_s, every_s=0.05)
+
+    def link(self, instance: Instance, person: int) -> None:
+        """Link a person's account by a code, as they do."""
+        self.telegram.chat(person)
+        self.say(person, f"/start {self.accounts.add_code(instance.user_id)}")
+
+    def secrets_of(self, instance_id: InstanceId) -> tuple[str, ...]:
+        return tuple(derive(ROOT, instance_id, each) for each in Gateways(self.database).generations(instance_id))
+
+    async def close_sockets(self) -> None:
+        """Close agents' sockets as a restart of the connector does."""
+        await self.running_connector.close()
+
+    def connector(self) -> Connector:
+        agents = UserAccounts(self.database)
+        answers = Answers(self.accounts, agents, self.incoming, self.outgoing)
+        parts = Delivering("test", AgentSockets(self.database), self.incoming, answers, self.answered)
+        return Connector(parts, self.secrets_of)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Connector]:
+        """Run router, sender and connector until the block ends."""
+        connector = self.running_connector = self.connector()
+        agents = UserAccounts(self.database)
+        router = Router(self.accounts, agents, self.incoming, self.outgoing, self.heard, self.queued, self.answered)
+        bot = TelegramBot(lambda: self.telegram.token, self.telegram_url)
+        budget = Budget(Pace(chat_s=1.0, a_second=25))
+        sender = Sender(Messenger.TELEGRAM, self.outgoing, self.accounts, budget, bot.send, self.answered)
+
+        async def wake() -> None:
+            while True:
+                await self.queued.wait(1.0)
+                connector.ring()
+
+        listener = socket.create_server((HOST, 0))
+        self.url = f"http://{HOST}:{listener.getsockname()[1]}"
+        works = [
+            asyncio.ensure_future(each) for each in (connector.serve(listener), router.run(), sender.run(), wake())
+        ]
+        try:
+            yield connector
+        finally:
+            await cancel(*works)
+            listener.close()
+
+
+@asynccontextmanager
+async def messaging(database: Database) -> AsyncIterator[Messaging]:
+    """A local Telegram, and everything that a test may run beside it."""
+    telegram = LocalTelegram()
+    listener = socket.create_server((HOST, 0))
+    config = uvicorn.Config(
+        Starlette(routes=[Mount(PREFIX, routes=telegram.routes())]), log_config=None, lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    serving = asyncio.ensure_future(server.serve(sockets=[listener]))
+    try:
+        yield Messaging(database, telegram, f"http://{HOST}:{listener.getsockname()[1]}{PREFIX}")
+    finally:
+        server.should_exit = True
+        await asyncio.wait_for(serving, 10)
+
+
+@dataclass
+class ScriptedGateway:
+    """A gateway of hermes-agent as a script: it dials, greets, and does what a test says.
+
+    Attributes:
+        inbound: Frames of users' messages that came.
+    """
+
+    socket: ClientConnection
+    inbound: list[dict[str, Any]] = field(default_factory=list)
+
+    async def next(self, kind: str) -> dict[str, Any]:
+        """The next frame of a kind; others are kept or dropped."""
+        while True:
+            async with asyncio.timeout(20):
+                frame: dict[str, Any] = json.loads(await self.socket.recv())
+            if frame["type"] == "inbound":
+                self.inbound.append(frame)
+            if frame["type"] == kind:
+                return frame
+
+    async def send(self, chat: str, text: str, request: str = "r1", reply_to: str = "") -> dict[str, Any]:
+        """Write to a chat; returns the result."""
+        action: dict[str, Any] = {
+            "op": "send",
+            "chat_id": chat,
+            "content": text,
+            "reply_to": reply_to or None,
+            "metadata": {},
+        }
+        await self.frame({"type": "outbound", "requestId": request, "action": action})
+        result: dict[str, Any] = (await self.next("outbound_result"))["result"]
+        return result
+
+    async def frame(self, frame: dict[str, Any]) -> None:
+        await self.socket.send(json.dumps(frame) + "\n")
+
+    async def acknowledge(self, frame: dict[str, Any]) -> None:
+        """Say that a message is taken, as a gateway does before its turn begins."""
+        await self.frame({"type": "inbound_ack", "bufferId": frame["bufferId"]})
+
+
+@asynccontextmanager
+async def dialled(world: Messaging, instance: Instance, secret: str = "") -> AsyncIterator[ScriptedGateway]:
+    """A gateway's socket, greeted."""
+    secret = secret or world.secrets_of(instance.id)[-1]
+    headers = {"authorization": f"Bearer {bearer(instance.id, secret)}"}
+    async with connect(world.url.replace("http", "ws") + PATH, additional_headers=headers, proxy=None) as socket_:
+        gateway = ScriptedGateway(socket_)
+        await gateway.frame({"type": "hello", "platform": "telegram", "botId": "b"})
+        await gateway.next("descriptor")
+        yield gateway
+
+
+def bearer(instance_id: InstanceId, secret: str, *, life_s: int = 300) -> str:
+    """A bearer as a gateway makes it."""
+    expires = int(time.time()) + life_s
+    return (
+        urlsafe_b64encode(f"{instance_id}:{expires}:{sign(secret, instance_id, expires)}".encode()).decode().rstrip("=")
+    )
