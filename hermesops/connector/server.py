@@ -60,6 +60,11 @@ class Connector:
         for agent_socket in list(sockets):
             agent_socket.queued.ring()
 
+    def fence_of(self, instance_id: InstanceId) -> int:
+        """The fence of an agent's present socket; 0 where it has none here."""
+        agent_socket = self._open.get(instance_id)
+        return agent_socket.fence if agent_socket else 0
+
     async def close(self) -> None:
         """Close all sockets, so that agents dial again: before a restart, and where another process takes over."""
         await asyncio.gather(*(each.socket.close(_RESTART, "restart") for each in list(self._open.values())))

@@ -93,6 +93,13 @@ class IncomingMessages:
         """Messages that an agent may be at, oldest first."""
         return self._list(sa.and_(_COLUMNS.instance_id == instance_id, _UNDER_WAY), limit)
 
+    def agents_at_work(self) -> frozenset[InstanceId]:
+        """Agents that may be at a message, or for which one waits."""
+        is_it = sa.and_(_COLUMNS.ended_at.is_(None), _COLUMNS.instance_id.is_not(None))
+        with self._database.reading() as connection:
+            query = sa.select(_COLUMNS.instance_id).where(is_it).distinct()
+            return frozenset(map(InstanceId, connection.scalars(query)))
+
     def send(self, id_: int, fence: int) -> Incoming | None:
         """Record, before it is written, that a socket may bring a message to the agent.
 
@@ -132,6 +139,12 @@ class IncomingMessages:
         """The message of a chat that an agent may be at."""
         is_it = sa.and_(_COLUMNS.messenger == messenger.value, _COLUMNS.vendor_chat == vendor_chat, _UNDER_WAY)
         return next(iter(self._list(is_it, 1)), None)
+
+    def detail_of(self, id_: int) -> str:
+        """The detail of how a message ended; empty for none."""
+        with self._database.reading() as connection:
+            query = sa.select(_COLUMNS.detail).where(_COLUMNS.id == id_)
+            return str(connection.execute(query).scalar_one_or_none() or "")
 
     def forget(self) -> int:
         """Drop texts of messages that ended a day ago, and rows of old ones; returns the number of texts."""

@@ -12,12 +12,12 @@ import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId
-from hermesops.model.messaging.message import Outgoing, OutgoingState
+from hermesops.model.messaging.message import IncomingState, Outgoing, OutgoingState
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
 from hermesops.store.registry.repositories.base import insert_if_absent
-from hermesops.store.registry.schema.messaging_tables import outgoing_messages
+from hermesops.store.registry.schema.messaging_tables import incoming_messages, outgoing_messages
 
 TEXT_KEPT = timedelta(days=1)
 KEPT = timedelta(days=30)
@@ -59,26 +59,37 @@ class OutgoingMessages:
     def add(self, draft: Draft) -> int:
         """Queue the parts of a draft; returns the number of new ones, 0 for a request that was repeated."""
         with self._database.writing() as connection:
-            now = self._database.now(connection)
-            added = [
-                insert_if_absent(
-                    connection,
-                    outgoing_messages,
-                    {
-                        "origin": draft.origin,
-                        "part": part,
-                        "messenger": draft.messenger.value,
-                        "vendor_chat": draft.vendor_chat,
-                        "instance_id": draft.instance_id,
-                        "incoming_id": draft.incoming_id,
-                        "body": self._messages.seal(text, place=_place(draft.origin, part)),
-                        "state": OutgoingState.QUEUED.value,
-                        "created_at": now,
-                    },
-                )
-                for part, text in enumerate(draft.parts)
-            ]
-        return sum(added)
+            return self._add(connection, draft)
+
+    def end_with(self, draft: Draft, state: IncomingState, detail: str) -> bool:
+        """End the message that a draft answers, and queue the draft, both or neither; ``False`` where it had ended."""
+        columns = incoming_messages.c
+        with self._database.writing() as connection:
+            is_it = sa.and_(columns.id == draft.incoming_id, columns.ended_at.is_(None))
+            values = {"state": state.value, "detail": detail[:_DETAIL], "ended_at": self._database.now(connection)}
+            ending = incoming_messages.update().where(is_it).values(values).returning(columns.id)
+            if connection.execute(ending).first() is None:
+                return False
+            self._add(connection, draft)
+        return True
+
+    def _add(self, connection: sa.Connection, draft: Draft) -> int:
+        now = self._database.now(connection)
+        added = 0
+        for part, text in enumerate(draft.parts):
+            values = {
+                "origin": draft.origin,
+                "part": part,
+                "messenger": draft.messenger.value,
+                "vendor_chat": draft.vendor_chat,
+                "instance_id": draft.instance_id,
+                "incoming_id": draft.incoming_id,
+                "body": self._messages.seal(text, place=_place(draft.origin, part)),
+                "state": OutgoingState.QUEUED.value,
+                "created_at": now,
+            }
+            added += insert_if_absent(connection, outgoing_messages, values)
+        return added
 
     def due(self, messenger: Messenger, *, limit: int = 100) -> tuple[Outgoing, ...]:
         """The oldest open part of each chat of a messenger, where its time has come."""

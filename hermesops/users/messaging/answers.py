@@ -15,6 +15,7 @@ from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.users.messaging.splitting import split
+from hermesops.users.messaging.sweep import RECOVERED
 
 LONGEST = 200_000
 """Characters of an answer; what is beyond is cut, and the answer says so."""
@@ -61,17 +62,17 @@ class Answers:
             UnavailableError: The database does not answer.
         """
         account = self._account(message)
+        origin = f"{message.instance_id}/{message.request_id}"
+        if message.reply_to.isdigit() and self.incoming.detail_of(int(message.reply_to)) == RECOVERED:
+            return origin  # the sweep has delivered it
         text = message.text if len(message.text) <= LONGEST else message.text[:LONGEST] + _CUT
         parts = tuple(part.text for part in split(text, LIMITS[account.messenger]) if part.source.strip())
-        origin = f"{message.instance_id}/{message.request_id}"
         answered = self.incoming.at_work(account.messenger, account.vendor_chat)
         is_answer = answered is not None and answered.instance_id == message.instance_id
         incoming_id = answered.id if answered is not None and is_answer else None
-        self.outgoing.add(
-            Draft(origin, account.messenger, account.vendor_chat, parts, message.instance_id, incoming_id)
-        )
-        if incoming_id is not None:
-            self.incoming.end(incoming_id, IncomingState.ANSWERED)
+        draft = Draft(origin, account.messenger, account.vendor_chat, parts, message.instance_id, incoming_id)
+        if incoming_id is None or not self.outgoing.end_with(draft, IncomingState.ANSWERED, ""):
+            self.outgoing.add(draft)
         return origin
 
     def _account(self, message: AgentMessage) -> LinkedAccount:

@@ -1,0 +1,97 @@
+"""Looks into messages of which nothing was heard: delivers answers that were lost, and sends lost messages again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import structlog
+
+from hermesops.base.fan_out import Limits, fan_out
+from hermesops.errors import HermesError
+from hermesops.model.chat.transcript import Transcript
+from hermesops.model.ids import InstanceId
+from hermesops.model.messaging.message import Incoming, IncomingState
+from hermesops.model.messaging.messenger import LIMITS
+from hermesops.store.message_rows.incoming import IncomingMessages
+from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
+from hermesops.users.messaging.reconcile import LONGEST, GiveUp, Outcome, Recover, SendAgain, is_due, reconcile
+from hermesops.users.messaging.splitting import split
+
+NO_ANSWER = "Your agent did not answer this message. It may have done part of it: ask before you send it again."
+
+RECOVERED = "recovered"
+"""Detail of a message whose answer was read from the transcript: the agent's own, if it comes, is not sent as well."""
+
+_LIMITS = Limits(at_once=16, slow_after_s=5.0, within_s=30.0)
+
+ReadTranscript = Callable[[InstanceId, str], Awaitable[Transcript]]
+"""Reads the transcript of a chat by its name; raises where the agent does not answer."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The sweep of messages under way."""
+
+    incoming: IncomingMessages
+    outgoing: OutgoingMessages
+    transcript: ReadTranscript
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+    async def run_all(self, fence_of: Callable[[InstanceId], int]) -> None:
+        """Look into the messages of all agents; one that does not answer delays no other.
+
+        Args:
+            fence_of: The fence of an agent's present socket; 0 for none.
+        """
+        agents = sorted(await asyncio.to_thread(self.incoming.agents_at_work))
+        await fan_out(agents, lambda agent: self.run(agent, fence_of(agent)), _LIMITS)
+
+    async def run(self, instance_id: InstanceId, fence: int) -> int:
+        """Look into the messages of an agent; returns the number of those that changed.
+
+        Args:
+            fence: Of its present socket; 0 for none.
+        """
+        changed = 0
+        for incoming in await asyncio.to_thread(self.incoming.waiting, instance_id):
+            if self.clock() - incoming.received_at >= LONGEST:
+                changed += await asyncio.to_thread(self._carry_out, incoming, GiveUp("agent away"))
+        for incoming in await asyncio.to_thread(self.incoming.under_way, instance_id):
+            if is_due(incoming, fence, self.clock()):
+                changed += await self._look_into(instance_id, incoming)
+        return changed
+
+    async def _look_into(self, instance_id: InstanceId, incoming: Incoming) -> bool:
+        transcript = await self._read(instance_id, incoming.chat)
+        outcome = reconcile(incoming, transcript, self.clock())
+        return await asyncio.to_thread(self._carry_out, incoming, outcome)
+
+    async def _read(self, instance_id: InstanceId, chat: str) -> Transcript | None:
+        try:
+            return await self.transcript(instance_id, chat)
+        except HermesError as error:
+            log.info("transcript_not_read", instance=instance_id, why=error.message)
+            return None
+
+    def _carry_out(self, incoming: Incoming, outcome: Outcome) -> bool:
+        match outcome:
+            case Recover(text):
+                log.info("answer_recovered", instance=incoming.instance_id, message=incoming.id)
+                return self._answer(incoming, text, IncomingState.ANSWERED, RECOVERED)
+            case GiveUp(why):
+                log.warning("message_given_up", instance=incoming.instance_id, message=incoming.id, why=why)
+                return self._answer(incoming, NO_ANSWER, IncomingState.DEAD, why)
+            case SendAgain():
+                return self.incoming.queue_again(incoming.id)
+        return False
+
+    def _answer(self, incoming: Incoming, text: str, state: IncomingState, detail: str) -> bool:
+        parts = tuple(part.text for part in split(text, LIMITS[incoming.messenger]) if part.source.strip())
+        origin = f"sweep/{incoming.id}"
+        draft = Draft(
+            origin, incoming.messenger, incoming.vendor_chat, parts, incoming.instance_id, incoming_id=incoming.id
+        )
+        return self.outgoing.end_with(draft, state, detail)

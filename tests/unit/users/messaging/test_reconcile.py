@@ -1,0 +1,94 @@
+"""What became of a message of which nothing was heard: the agent's transcript says it."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermesops.model.chat.transcript import Message, Transcript
+from hermesops.model.messaging.message import IncomingState
+from hermesops.users.messaging.reconcile import (
+    LONGEST,
+    LONGEST_AT_WORK,
+    MOST_TRIES,
+    SILENT,
+    GiveUp,
+    Outcome,
+    Recover,
+    SendAgain,
+    Wait,
+    is_due,
+    reconcile,
+)
+from hermesops.users.messaging.transcripts import sessions_of
+from tests.support.suite.cases import each_case
+from tests.unit.users.messaging.test_routing import MESSAGE, NOW
+
+SENT = replace(MESSAGE, state=IncomingState.SENT, fence=3, tries=1, sent_at=NOW)
+BEFORE = [Message(1, "user", "hello", at=NOW - timedelta(hours=1)), Message(2, "assistant", "old", is_final=True)]
+QUESTION = Message(5, "user", "hello", at=NOW)
+NOTED = Message(5, "user", "[a note]\nhello", at=NOW)
+ANSWER = Message(6, "assistant", "new", is_final=True)
+TOOL = Message(6, "assistant", "I call a tool")
+
+
+@each_case(
+    ("messages", "after", "tries", "outcome"),
+    [
+        ([QUESTION, ANSWER], SILENT, 1, Recover("new")),
+        ([NOTED, ANSWER], SILENT, 1, Recover("new")),
+        ([*BEFORE, QUESTION, ANSWER], SILENT, 1, Recover("new")),
+        ([*BEFORE, QUESTION], SILENT, 1, Wait()),
+        ([QUESTION, TOOL], SILENT, 1, Wait()),
+        ([QUESTION, TOOL], LONGEST_AT_WORK, 1, GiveUp("no answer")),
+        (BEFORE, SILENT, 1, SendAgain()),
+        ([], SILENT, 1, SendAgain()),
+        ([], SILENT, MOST_TRIES, GiveUp("not taken")),
+        (None, SILENT, 1, Wait()),
+        (None, LONGEST, 1, GiveUp("agent away")),
+    ],
+)
+def test_the_transcript_decides(messages: list[Message] | None, after: timedelta, tries: int, outcome: Outcome) -> None:
+    transcript = None if messages is None else Transcript(tuple(messages))
+    assert reconcile(replace(SENT, tries=tries), transcript, NOW + after) == outcome
+
+
+def test_a_message_is_looked_into_when_its_socket_is_gone_or_nothing_is_heard() -> None:
+    assert not is_due(SENT, 3, NOW + SILENT / 2)
+    assert is_due(SENT, 3, NOW + SILENT)
+    assert is_due(SENT, 4, NOW)
+    assert is_due(SENT, 0, NOW)
+
+
+MESSAGES = st.lists(
+    st.builds(
+        Message,
+        st.integers(1, 50),
+        st.sampled_from(["user", "assistant", "tool"]),
+        st.sampled_from(["hello", "x", ""]),
+        st.booleans(),
+        st.none() | st.just(NOW),
+    )
+)
+
+
+@given(MESSAGES, st.timedeltas(timedelta(0), timedelta(hours=30)), st.integers(1, MOST_TRIES))
+def test_a_message_is_never_sent_again_where_the_agent_has_it(
+    messages: list[Message], after: timedelta, tries: int
+) -> None:
+    outcome = reconcile(replace(SENT, tries=tries), Transcript(tuple(messages)), NOW + after)
+    has_it = any(message.role == "user" and message.text == "hello" for message in messages)
+    assert not (has_it and isinstance(outcome, SendAgain))
+
+
+def test_sessions_of_a_chat_are_found_by_its_name() -> None:
+    rows = [
+        {"id": "b", "user_id": "tg.1", "started_at": 2.0},
+        {"id": "a", "user_id": "tg.1", "started_at": 1},
+        {"id": "c", "user_id": "tg.2", "started_at": 3},
+        {"id": 7, "user_id": "tg.1"},
+        "x",
+    ]
+    assert sessions_of({"data": rows}, "tg.1") == ["a", "b"]
+    assert sessions_of({}, "tg.1") == []
