@@ -13,6 +13,7 @@ from hermesops.base.waiting import cancel, pause
 from hermesops.connector import frames
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
+from hermesops.model.messaging.message import IncomingState
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.users.messaging.answers import AgentMessage, Answers, NotYourChatError
@@ -108,7 +109,7 @@ class AgentSocket:
                 await self.socket.send(frames.idle())
 
     async def _take(self, frame: frames.Message) -> str:
-        message = AgentMessage(self.instance_id, frame.request_id, frame.chat, frame.text, frame.reply_to)
+        message = AgentMessage(self.instance_id, frame.request_id, frame.chat, frame.text, self.fence, frame.reply_to)
         try:
             message_id = await asyncio.to_thread(self.parts.answers.take, message)
         except NotYourChatError as error:
@@ -133,6 +134,9 @@ class AgentSocket:
         """Write what waits, each message recorded as under way before."""
         if self._is_idle:
             return
+        for command in await asyncio.to_thread(self.parts.incoming.commands, self.instance_id):
+            if await asyncio.to_thread(self.parts.incoming.end, command.id, IncomingState.ANSWERED, "command"):
+                await self.socket.send(frames.inbound(command))
         for waiting in await asyncio.to_thread(self.parts.incoming.waiting, self.instance_id):
             incoming = await asyncio.to_thread(self.parts.incoming.send, waiting.id, self.fence)
             if incoming is not None:

@@ -16,6 +16,9 @@ class IncomingKind(StrEnum):
     MESSAGE = "message"
     """A text, or a button of an agent's request."""
 
+    COMMAND = "command"
+    """A word to an agent that is at work, as ``/approve``: it waits for nothing, and its effect is its answer."""
+
     BLOCKED = "blocked"
     UNBLOCKED = "unblocked"
 

@@ -8,13 +8,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
-from hermesops.model.ids import UserId
+from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.messaging.message import LinkedAccount
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
 from hermesops.store.registry.repositories.base import insert_or_update
 from hermesops.store.registry.schema.messaging_tables import link_codes, messenger_accounts
+from hermesops.store.registry.schema.tables import LIVING, hermes_instances
 
 CODE_LIFE = timedelta(minutes=10)
 MOST_CODES = 5
@@ -105,6 +106,14 @@ class MessengerAccounts:
         query = sa.select(messenger_accounts).where(_COLUMNS.user_id == user_id).order_by(_COLUMNS.messenger)
         with self._database.reading() as connection:
             return tuple(map(self._account, connection.execute(query)))
+
+    def home_of(self, instance_id: InstanceId) -> LinkedAccount | None:
+        """The account that an agent's user has linked last and not blocked."""
+        query = sa.select(messenger_accounts).join(hermes_instances, hermes_instances.c.user_id == _COLUMNS.user_id)
+        query = query.where(hermes_instances.c.id == instance_id, LIVING, _COLUMNS.blocked_at.is_(None))
+        with self._database.reading() as connection:
+            row = connection.execute(query.order_by(_COLUMNS.linked_at.desc()).limit(1)).one_or_none()
+        return self._account(row) if row else None
 
     def _one(self, is_it: sa.ColumnElement[bool]) -> LinkedAccount | None:
         with self._database.reading() as connection:

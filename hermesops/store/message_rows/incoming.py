@@ -63,9 +63,15 @@ class IncomingMessages:
         """Reports that nobody has looked at, oldest first."""
         return self._list(_COLUMNS.state == IncomingState.RECEIVED.value, limit)
 
-    def queue(self, id_: int, user_id: UserId, instance_id: InstanceId) -> bool:
+    def queue(self, id_: int, user_id: UserId, instance_id: InstanceId, *, is_command: bool = False) -> bool:
         """Put a report into its agent's queue; ``False`` where somebody else has decided on it."""
-        values = {"state": IncomingState.QUEUED.value, "user_id": user_id, "instance_id": instance_id}
+        kind = IncomingKind.COMMAND if is_command else IncomingKind.MESSAGE
+        values = {
+            "state": IncomingState.QUEUED.value,
+            "kind": kind.value,
+            "user_id": user_id,
+            "instance_id": instance_id,
+        }
         return self._change(id_, IncomingState.RECEIVED, values)
 
     def end(self, id_: int, state: IncomingState, detail: str = "", *, user_id: UserId | None = None) -> bool:
@@ -83,11 +89,16 @@ class IncomingMessages:
         first = (
             sa.select(sa.func.min(_COLUMNS.id))
             .where(_COLUMNS.instance_id == instance_id, _COLUMNS.ended_at.is_(None))
-            .where(_COLUMNS.state != IncomingState.RECEIVED.value)
+            .where(_COLUMNS.state != IncomingState.RECEIVED.value, _COLUMNS.kind != IncomingKind.COMMAND.value)
             .group_by(_COLUMNS.messenger, _COLUMNS.vendor_chat)
         )
         is_it = sa.and_(_COLUMNS.id.in_(first), _COLUMNS.state == IncomingState.QUEUED.value)
         return self._list(is_it, limit)
+
+    def commands(self, instance_id: InstanceId) -> tuple[Incoming, ...]:
+        """Queued words to an agent that is at work, oldest first."""
+        is_command = sa.and_(_COLUMNS.instance_id == instance_id, _COLUMNS.kind == IncomingKind.COMMAND.value)
+        return self._list(sa.and_(is_command, _COLUMNS.state == IncomingState.QUEUED.value), 50)
 
     def under_way(self, instance_id: InstanceId, *, limit: int = 200) -> tuple[Incoming, ...]:
         """Messages that an agent may be at, oldest first."""

@@ -20,6 +20,9 @@ from hermesops.users.messaging.sweep import RECOVERED
 LONGEST = 200_000
 """Characters of an answer; what is beyond is cut, and the answer says so."""
 
+HOME = "home"
+"""Name of the chat that an agent writes to without a message of the user's: the one that was linked last."""
+
 _CUT = "\n\n[The rest was cut.]"
 
 
@@ -35,6 +38,7 @@ class AgentMessage:
         request_id: The agent's id of the request.
         chat: The chat's name, as agents know it.
         text: Markdown.
+        fence: Of the socket that brought it.
         reply_to: Id of the message that it answers, as the agent got it; empty for none.
     """
 
@@ -42,6 +46,7 @@ class AgentMessage:
     request_id: str
     chat: str
     text: str = field(repr=False)
+    fence: int
     reply_to: str = ""
 
 
@@ -67,17 +72,31 @@ class Answers:
             return origin  # the sweep has delivered it
         text = message.text if len(message.text) <= LONGEST else message.text[:LONGEST] + _CUT
         parts = tuple(part.text for part in split(text, LIMITS[account.messenger]) if part.source.strip())
-        answered = self.incoming.at_work(account.messenger, account.vendor_chat)
-        is_answer = answered is not None and answered.instance_id == message.instance_id
-        incoming_id = answered.id if answered is not None and is_answer else None
+        incoming_id = self._answered(account, message)
         draft = Draft(origin, account.messenger, account.vendor_chat, parts, message.instance_id, incoming_id)
         if incoming_id is None or not self.outgoing.end_with(draft, IncomingState.ANSWERED, ""):
             self.outgoing.add(draft)
         return origin
 
+    def _answered(self, account: LinkedAccount, message: AgentMessage) -> int | None:
+        """The message under way that a message answers: the one that it names, or that an earlier socket brought.
+
+        hermes-agent 0.19.0 names the message but where it was killed and goes on by itself; notices and requests for
+        approval name none.
+        """
+        incoming = self.incoming.at_work(account.messenger, account.vendor_chat)
+        if incoming is None or incoming.instance_id != message.instance_id:
+            return None
+        is_named = message.reply_to == str(incoming.id)
+        is_resumed = not message.reply_to and incoming.fence != message.fence
+        return incoming.id if is_named or is_resumed else None
+
     def _account(self, message: AgentMessage) -> LinkedAccount:
         parsed = parse_chat_name(message.chat)
-        account = self.accounts.of_chat(*parsed) if parsed else None
+        if message.chat == HOME:
+            account = self.accounts.home_of(message.instance_id)
+        else:
+            account = self.accounts.of_chat(*parsed) if parsed else None
         agent = self.agents.of_user(account.user_id) if account else None
         if account is None or agent is None or agent.instance_id != message.instance_id:
             raise NotYourChatError("not_your_chat")

@@ -77,8 +77,8 @@ class Router:
     def _carry_out(self, incoming: Incoming, decision: Route, account: LinkedAccount | None) -> None:
         user_id = account.user_id if account else None
         match decision:
-            case Queue(owner, instance_id):
-                self.incoming.queue(incoming.id, owner, instance_id)
+            case Queue(owner, instance_id, is_command):
+                self.incoming.queue(incoming.id, owner, instance_id, is_command=is_command)
                 return
             case Link(code):
                 linked = self.accounts.link(

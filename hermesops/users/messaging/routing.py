@@ -14,6 +14,8 @@ from hermesops.model.messaging.message import Incoming, IncomingKind, LinkedAcco
 _LINK = re.compile(r"^/(?:start|link)(?:@[A-Za-z0-9_]{1,64})?\s+(?P<code>[A-Za-z0-9]{16})\s*$")
 _START = re.compile(r"^/start(?:@[A-Za-z0-9_]{1,64})?\s*$")
 _UNLINK = re.compile(r"^/unlink(?:@[A-Za-z0-9_]{1,64})?\s*$")
+_COMMAND = re.compile(r"^/(?:approve|deny|stop)(?:@[A-Za-z0-9_]{1,64})?(?: [a-z]{1,16})?\s*$")
+"""Words that hermes-agent 0.19.0 takes while it is at a message."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +49,15 @@ class Mark:
 
 @dataclass(frozen=True)
 class Queue:
-    """Give the message to an agent."""
+    """Give the message to an agent.
+
+    Attributes:
+        is_command: Whether it is a word to an agent that is at work.
+    """
 
     user_id: UserId
     instance_id: InstanceId
+    is_command: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ def route(incoming: Incoming, account: LinkedAccount | None, agent: Agent | None
         account: The link of its author; ``None`` for a stranger.
         agent: Of the account's user; ``None`` where there is none.
     """
-    if incoming.kind is not IncomingKind.MESSAGE:
+    if incoming.kind in {IncomingKind.BLOCKED, IncomingKind.UNBLOCKED}:
         return Mark(incoming.kind is IncomingKind.BLOCKED)
     if match := _LINK.match(incoming.text):
         return Link(match["code"])
@@ -107,4 +114,4 @@ def _to_agent(incoming: Incoming, account: LinkedAccount, agent: Agent | None) -
         return Tell(SUSPENDED, "suspended")
     if not incoming.text.strip():
         return Tell(NO_TEXT, "no text")
-    return Queue(account.user_id, agent.instance_id)
+    return Queue(account.user_id, agent.instance_id, is_command=_COMMAND.match(incoming.text) is not None)

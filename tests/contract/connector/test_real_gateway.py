@@ -5,19 +5,27 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from hermesops.base.waiting import Pending, until
+from hermesops.base.waiting import Pending, pause, until
 from hermesops.model.fleet.instance import Instance
+from hermesops.model.messaging.message import IncomingState
 from hermesops.store.registry.database import Database
+from hermesops.users.messaging.answers import HOME
 from hermesops.users.messaging.routing import CONNECTED
+from hermesops.users.messaging.sweep import Sweep
+from hermesops.users.messaging.transcripts import ChatTranscripts
 from tests.support.real import gateway
 from tests.support.real.gateway import Gateway
 from tests.support.real.python_environments import AGENT
 from tests.support.suite.prerequisites import require
 from tests.support.users.api import served
 from tests.support.users.messaging import Messaging, messaging
+
+if TYPE_CHECKING:
+    from hermesops.agents.relay.client import RelayClient
 
 pytestmark = [pytest.mark.turns(60), pytest.mark.timeout(600)]
 
@@ -31,6 +39,7 @@ def environment(world: Messaging, instance: Instance) -> Mapping[str, str]:
         "GATEWAY_RELAY_URL": world.url,
         "GATEWAY_RELAY_ID": instance.id,
         "GATEWAY_RELAY_SECRET": world.secrets_of(instance.id)[-1],
+        "RELAY_HOME_CHANNEL": HOME,
         "GATEWAY_RELAY_PLATFORMS": "telegram",
         "GATEWAY_RELAY_BOT_IDS": json.dumps({"telegram": {"botId": "1", "username": "our_bot"}}),
     }
@@ -106,3 +115,55 @@ async def test_the_agent_dials_again_when_the_connector_was_away(agents: Agents)
             world.say(ADA, "words of after")
             await answered(world, "words of after")
             assert world.incoming.under_way(agents.instance.id) == ()
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_an_answer_that_was_finished_while_the_connector_was_away_is_delivered_once(agents: Agents) -> None:
+    """hermes-agent 0.19.0 itself never sends it."""
+    world = agents.world
+    async with agents.running("agent") as agent:
+        async with world.running():
+            world.link(agents.instance, ADA)
+            await world.hears(ADA, CONNECTED)
+            world.say(ADA, "SLEEP 3")
+            await taken(world, agents.instance)
+        await pause(6)
+        async with world.running():
+            sweep = Sweep(world.incoming, world.outgoing, ChatTranscripts(cast("RelayClient", agent)).read)
+            await until(lambda: swept(sweep, world, agents.instance), what="an answer", timeout_s=LATER_S, every_s=0.5)
+            await world.hears(ADA, CONNECTED, "SLEPT")
+            world.say(ADA, "words of after")
+            assert (await answered(world, "words of after")).count("SLEPT") == 1
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_a_dangerous_command_is_approved_in_the_chat_while_the_message_is_under_way(
+    agents: Agents, tmp_path: Path
+) -> None:
+    world, victim = agents.world, tmp_path / "victim"
+    victim.mkdir()
+    async with agents.running("agent"), world.running():
+        world.link(agents.instance, ADA)
+        await world.hears(ADA, CONNECTED)
+        world.say(ADA, f"RUN: rm -rf {victim}")
+        await answered(world, "approve")
+        assert len(world.incoming.under_way(agents.instance.id)) == 1
+        world.say(ADA, "/approve")
+        await answered(world, "TOOL SAID")
+        assert not victim.exists()
+        assert world.incoming.under_way(agents.instance.id) == ()
+
+
+async def taken(world: Messaging, instance: Instance) -> None:
+    """Wait until the agent has taken a message."""
+
+    async def look() -> bool | Pending[bool]:
+        states = [message.state for message in world.incoming.under_way(instance.id)]
+        return states == [IncomingState.TAKEN] or Pending(repr(states))
+
+    await until(look, what="the agent to take it", timeout_s=LATER_S, every_s=0.1)
+
+
+async def swept(sweep: Sweep, world: Messaging, instance: Instance) -> bool | Pending[bool]:
+    await sweep.run_all(world.running_connector.fence_of)
+    return not world.incoming.under_way(instance.id) or Pending("it is under way")

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route as HttpRoute
 
-from hermesops.base.waiting import Pending, until
+from hermesops.base.waiting import Pending, pause, until
 from hermesops.localcloud.model_router import scripted_model
 from hermesops.model.ids import InstanceId
 from hermesops.programs.node.instance.agent.installation import Base, Route
@@ -58,6 +58,20 @@ class Gateway:
         assert response.status_code == 200, response.text
         return str(response.json()["choices"][0]["message"]["content"])
 
+    async def get(self, agent: str, path: str) -> Mapping[str, Any]:
+        """Read something of its API, as ``RelayClient.get`` does.
+
+        Args:
+            agent: Is this one.
+        """
+        del agent
+        headers = {"authorization": f"Bearer {self.key}"}
+        async with httpx.AsyncClient(base_url=f"http://{HOST}:{self.port}", timeout=30, trust_env=False) as http:
+            response = await http.get(path, headers=headers)
+        assert response.status_code == 200, response.text
+        content: Mapping[str, Any] = response.json()
+        return content
+
     @property
     def log(self) -> str:
         """What it logged."""
@@ -68,16 +82,18 @@ class Gateway:
 def model() -> Starlette:
     """A provider of models that answers by the local world's script."""
 
-    async def answer(request: Request) -> Response:
+    async def reply(request: Request) -> Response:
         body = await request.json()
         tools = frozenset(str(tool["function"]["name"]) for tool in body.get("tools", ()))
-        content = scripted_model.answer_to(body["messages"], tools).content
+        answer = scripted_model.answer_to(body["messages"], tools)
+        await pause(answer.after_s)
+        content = answer.content
         arguments = (f"chatcmpl-{uuid4().hex}", int(time.time()), str(body["model"]), content, 100)
         if body.get("stream"):
             return StreamingResponse(scripted_model.stream(*arguments), media_type="text/event-stream")
         return JSONResponse(scripted_model.whole(*arguments))
 
-    return Starlette(routes=[HttpRoute("/v1/chat/completions", answer, methods=["POST"])])
+    return Starlette(routes=[HttpRoute("/v1/chat/completions", reply, methods=["POST"])])
 
 
 @asynccontextmanager

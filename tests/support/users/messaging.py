@@ -37,6 +37,7 @@ from hermesops.users.messaging.messengers.telegram.send import TelegramBot
 from hermesops.users.messaging.relay_secrets import derive, sign
 from hermesops.users.messaging.router import Router
 from hermesops.users.messaging.sender import Sender
+from tests.support.real.edge import free_port
 from tests.support.real.stores.registries import KEYS
 
 HOST = "127.0.0.1"
@@ -48,13 +49,13 @@ class Messaging:
     """What a test drives.
 
     Attributes:
-        url: Of the connector.
+        port: Of the connector, also while it is away.
     """
 
     database: Database
     telegram: LocalTelegram
     telegram_url: str
-    url: str = ""
+    port: int = field(default_factory=free_port)
     accounts: MessengerAccounts = field(init=False)
     incoming: IncomingMessages = field(init=False)
     outgoing: OutgoingMessages = field(init=False)
@@ -68,6 +69,11 @@ class Messaging:
         self.incoming = IncomingMessages(self.database, KEYS)
         self.outgoing = OutgoingMessages(self.database, KEYS)
         self.door = TelegramDoor(lambda: ("hook",), self.incoming.add)
+
+    @property
+    def url(self) -> str:
+        """Of the connector."""
+        return f"http://{HOST}:{self.port}"
 
     def say(self, person: int, text: str) -> None:
         """Have Telegram report what a person writes."""
@@ -116,8 +122,8 @@ class Messaging:
                 await self.queued.wait(1.0)
                 connector.ring()
 
-        listener = socket.create_server((HOST, 0))
-        self.url = f"http://{HOST}:{listener.getsockname()[1]}"
+        listener = socket.create_server((HOST, self.port))
+        self.port = listener.getsockname()[1]
         works = [
             asyncio.ensure_future(each) for each in (connector.serve(listener), router.run(), sender.run(), wake())
         ]

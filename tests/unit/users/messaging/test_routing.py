@@ -52,7 +52,9 @@ MESSAGE = Incoming(
     [
         ("hello", ACCOUNT, RUNNING, Queue(ADA, INSTANCE)),
         ("hello", ACCOUNT, replace(RUNNING, status=InstanceStatus.PROVISIONING), Queue(ADA, INSTANCE)),
-        ("/approve", ACCOUNT, RUNNING, Queue(ADA, INSTANCE)),
+        ("/approve", ACCOUNT, RUNNING, Queue(ADA, INSTANCE, is_command=True)),
+        ("/approve session", ACCOUNT, RUNNING, Queue(ADA, INSTANCE, is_command=True)),
+        ("/approve all of it, please", ACCOUNT, RUNNING, Queue(ADA, INSTANCE)),
         ("/start x", ACCOUNT, RUNNING, Queue(ADA, INSTANCE)),
         ("hello", None, None, Tell(STRANGER, "stranger", is_once=True)),
         ("hello", ACCOUNT, None, Tell(NO_AGENT, "no agent")),
