@@ -104,6 +104,11 @@ class IncomingMessages:
         """Messages that an agent may be at, oldest first."""
         return self._list(sa.and_(_COLUMNS.instance_id == instance_id, _UNDER_WAY), limit)
 
+    def now(self) -> datetime:
+        """The database's time, by which all ages of rows count."""
+        with self._database.reading() as connection:
+            return self._database.now(connection)
+
     def agents_at_work(self) -> frozenset[InstanceId]:
         """Agents that may be at a message, or for which one waits."""
         is_it = sa.and_(_COLUMNS.ended_at.is_(None), _COLUMNS.instance_id.is_not(None))

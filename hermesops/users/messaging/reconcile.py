@@ -57,6 +57,19 @@ class GiveUp:
 Outcome = Wait | Recover | SendAgain | GiveUp
 
 
+@dataclass(frozen=True)
+class ChatView:
+    """What an agent has of a chat.
+
+    Attributes:
+        is_busy: Whether the agent is at any message: one that has just begun may be missing in the transcript, on a
+            slow machine for half a minute (observed 2026-11-30, hermes-agent 0.19.0).
+    """
+
+    transcript: Transcript
+    is_busy: bool = False
+
+
 def is_due(incoming: Incoming, fence: int, now: datetime) -> bool:
     """Whether a message under way is looked into: its socket is gone, or nothing was heard of it for a minute.
 
@@ -66,21 +79,23 @@ def is_due(incoming: Incoming, fence: int, now: datetime) -> bool:
     return incoming.fence != fence or incoming.sent_at is None or now - incoming.sent_at >= SILENT
 
 
-def reconcile(incoming: Incoming, transcript: Transcript | None, now: datetime) -> Outcome:
+def reconcile(incoming: Incoming, view: ChatView | None, now: datetime) -> Outcome:
     """What to do about a message of which nothing was heard.
 
     Args:
-        transcript: Of its chat; ``None`` where the agent does not answer.
+        view: Of its chat; ``None`` where the agent does not answer.
     """
-    if transcript is None:
+    if view is None:
         return GiveUp("agent away") if now - incoming.received_at >= LONGEST else Wait()
-    question = _question(incoming, transcript)
+    sent_at = incoming.sent_at or incoming.received_at
+    question = _question(incoming, view.transcript)
+    if question is None and (view.is_busy or now - sent_at < SILENT):
+        return Wait()
     if question is None:
         return SendAgain() if incoming.tries < MOST_TRIES else GiveUp("not taken")
-    answer = transcript.answer_after(question)
+    answer = view.transcript.answer_after(question)
     if answer is not None and answer.text:
         return Recover(answer.text)
-    sent_at = incoming.sent_at or incoming.received_at
     return GiveUp("no answer") if now - sent_at >= LONGEST_AT_WORK else Wait()
 
 

@@ -3,19 +3,27 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 import structlog
 
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import HermesError
-from hermesops.model.chat.transcript import Transcript
 from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.message import Incoming, IncomingState
 from hermesops.model.messaging.messenger import LIMITS
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
-from hermesops.users.messaging.reconcile import LONGEST, GiveUp, Outcome, Recover, SendAgain, is_due, reconcile
+from hermesops.users.messaging.reconcile import (
+    LONGEST,
+    ChatView,
+    GiveUp,
+    Outcome,
+    Recover,
+    SendAgain,
+    is_due,
+    reconcile,
+)
 from hermesops.users.messaging.splitting import split
 
 NO_ANSWER = "Your agent did not answer this message. It may have done part of it: ask before you send it again."
@@ -25,8 +33,8 @@ RECOVERED = "recovered"
 
 _LIMITS = Limits(at_once=16, slow_after_s=5.0, within_s=30.0)
 
-ReadTranscript = Callable[[InstanceId, str], Awaitable[Transcript]]
-"""Reads the transcript of a chat by its name; raises where the agent does not answer."""
+ReadChat = Callable[[InstanceId, str], Awaitable[ChatView]]
+"""Reads what an agent has of a chat, by the chat's name; raises where the agent does not answer."""
 
 log = structlog.get_logger()
 
@@ -37,8 +45,7 @@ class Sweep:
 
     incoming: IncomingMessages
     outgoing: OutgoingMessages
-    transcript: ReadTranscript
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    read_chat: ReadChat
 
     async def run_all(self, fence_of: Callable[[InstanceId], int]) -> None:
         """Look into the messages of all agents; one that does not answer delays no other.
@@ -55,25 +62,25 @@ class Sweep:
         Args:
             fence: Of its present socket; 0 for none.
         """
-        changed = 0
+        changed, now = 0, await asyncio.to_thread(self.incoming.now)
         for incoming in await asyncio.to_thread(self.incoming.waiting, instance_id):
-            if self.clock() - incoming.received_at >= LONGEST:
+            if now - incoming.received_at >= LONGEST:
                 changed += await asyncio.to_thread(self._carry_out, incoming, GiveUp("agent away"))
         for incoming in await asyncio.to_thread(self.incoming.under_way, instance_id):
-            if is_due(incoming, fence, self.clock()):
-                changed += await self._look_into(instance_id, incoming)
+            if is_due(incoming, fence, now):
+                changed += await self._look_into(instance_id, incoming, now)
         return changed
 
-    async def _look_into(self, instance_id: InstanceId, incoming: Incoming) -> bool:
-        transcript = await self._read(instance_id, incoming.chat)
-        outcome = reconcile(incoming, transcript, self.clock())
+    async def _look_into(self, instance_id: InstanceId, incoming: Incoming, now: datetime) -> bool:
+        view = await self._read(instance_id, incoming.chat)
+        outcome = reconcile(incoming, view, now)
         return await asyncio.to_thread(self._carry_out, incoming, outcome)
 
-    async def _read(self, instance_id: InstanceId, chat: str) -> Transcript | None:
+    async def _read(self, instance_id: InstanceId, chat: str) -> ChatView | None:
         try:
-            return await self.transcript(instance_id, chat)
+            return await self.read_chat(instance_id, chat)
         except HermesError as error:
-            log.info("transcript_not_read", instance=instance_id, why=error.message)
+            log.info("chat_not_read", instance=instance_id, why=error.message)
             return None
 
     def _carry_out(self, incoming: Incoming, outcome: Outcome) -> bool:

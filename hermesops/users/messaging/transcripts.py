@@ -11,6 +11,7 @@ from hermesops.agents.relay.client import RelayClient
 from hermesops.model.chat.transcript import Message, Transcript
 from hermesops.model.ids import InstanceId
 from hermesops.users.chat.agent_runs import AgentRuns
+from hermesops.users.messaging.reconcile import ChatView
 
 _SOURCE = "relay"
 _MOST_SESSIONS = 200
@@ -25,18 +26,19 @@ class ChatTranscripts:
         self._relay = relay
         self._runs = AgentRuns(relay)
 
-    async def read(self, instance_id: InstanceId, chat: str) -> Transcript:
-        """The newest messages of a chat; none where the agent has no such chat.
+    async def read(self, instance_id: InstanceId, chat: str) -> ChatView:
+        """The newest messages of a chat, none where the agent has no such chat, and whether the agent is at work.
 
         Raises:
             UnavailableError: The agent does not answer.
             RefusedError: There is no such agent, or it is suspended.
         """
+        is_busy = _is_busy(await self._relay.get(instance_id, "/health/detailed"))  # first: work that ends is read then
         answer = await self._relay.get(instance_id, f"/api/sessions?source={_SOURCE}&limit={_MOST_SESSIONS}")
         messages: list[Message] = []
         for session in sessions_of(answer, chat)[-_READ:]:
             messages += (await self._runs.transcript(instance_id, session)).messages
-        return Transcript(tuple(sorted(messages, key=lambda message: message.id)))
+        return ChatView(Transcript(tuple(sorted(messages, key=lambda message: message.id))), is_busy)
 
 
 def sessions_of(answer: Mapping[str, Any], chat: str) -> list[str]:
@@ -45,6 +47,11 @@ def sessions_of(answer: Mapping[str, Any], chat: str) -> list[str]:
     listed = [row for row in (rows if isinstance(rows, list) else []) if isinstance(row, dict)]
     own = [row for row in listed if row.get("user_id") == chat and isinstance(row.get("id"), str)]
     return [str(row["id"]) for row in sorted(own, key=_started)]
+
+
+def _is_busy(health: Mapping[str, Any]) -> bool:
+    """Whether the gateway is at a message; one that does not say so may be."""
+    return health.get("active_agents") != 0
 
 
 def _started(row: Mapping[str, Any]) -> float:

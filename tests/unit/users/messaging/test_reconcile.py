@@ -13,6 +13,7 @@ from hermesops.users.messaging.reconcile import (
     LONGEST_AT_WORK,
     MOST_TRIES,
     SILENT,
+    ChatView,
     GiveUp,
     Outcome,
     Recover,
@@ -50,8 +51,13 @@ TOOL = Message(6, "assistant", "I call a tool")
     ],
 )
 def test_the_transcript_decides(messages: list[Message] | None, after: timedelta, tries: int, outcome: Outcome) -> None:
-    transcript = None if messages is None else Transcript(tuple(messages))
-    assert reconcile(replace(SENT, tries=tries), transcript, NOW + after) == outcome
+    view = None if messages is None else ChatView(Transcript(tuple(messages)))
+    assert reconcile(replace(SENT, tries=tries), view, NOW + after) == outcome
+
+
+@each_case(("is_busy", "after"), [(True, SILENT), (True, LONGEST_AT_WORK), (False, SILENT / 2)])
+def test_an_agent_at_work_may_have_a_message_that_its_transcript_lacks(is_busy: bool, after: timedelta) -> None:  # noqa: FBT001 - a case
+    assert reconcile(SENT, ChatView(Transcript(), is_busy), NOW + after) == Wait()
 
 
 def test_a_message_is_looked_into_when_its_socket_is_gone_or_nothing_is_heard() -> None:
@@ -77,7 +83,7 @@ MESSAGES = st.lists(
 def test_a_message_is_never_sent_again_where_the_agent_has_it(
     messages: list[Message], after: timedelta, tries: int
 ) -> None:
-    outcome = reconcile(replace(SENT, tries=tries), Transcript(tuple(messages)), NOW + after)
+    outcome = reconcile(replace(SENT, tries=tries), ChatView(Transcript(tuple(messages))), NOW + after)
     has_it = any(message.role == "user" and message.text == "hello" for message in messages)
     assert not (has_it and isinstance(outcome, SendAgain))
 
