@@ -20,6 +20,7 @@ from hermesops.api.routes import (
     files,
     instance,
     me,
+    messengers,
     pages,
     plan,
     settings,
@@ -41,6 +42,7 @@ ROUTERS = (
     settings.router,
     cron.router,
     connections.router,
+    messengers.router,
 )
 """Routes of users, below the prefix."""
 

@@ -24,6 +24,8 @@ from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
 from hermesops.users.connections.service import Connections
+from hermesops.users.messaging.door import TelegramDoor
+from hermesops.users.messaging.links import MessengerLinks
 from hermesops.users.user_requests.service import Requests
 
 CHECK_S = 60.0
@@ -75,6 +77,8 @@ class ApiParts(ConnectionParts):
     Attributes:
         settings: ``None`` where this process may not read settings.
         stripe: ``None`` where there is no signing secret of Stripe's.
+        messengers: ``None`` where the platform has no bot.
+        telegram: As ``messengers``.
     """
 
     accounts: UserAccounts
@@ -87,6 +91,8 @@ class ApiParts(ConnectionParts):
     plans: UserPlans
     metered: MeteredSums
     stripe: StripeDoor | None = None
+    messengers: MessengerLinks | None = None
+    telegram: TelegramDoor | None = None
     counts: RequestCounts = field(default_factory=RequestCounts)
 
 

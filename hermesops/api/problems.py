@@ -37,6 +37,8 @@ from hermesops.users.chat.service import (
 from hermesops.users.connections.mcp_messages import MalformedMessageError
 from hermesops.users.connections.mcp_proxy import NothingConnectedError, SessionEndedError, UnknownAgentError
 from hermesops.users.connections.service import NoSuchServiceError, StaleLinkError, TooManyConnectionsError
+from hermesops.users.messaging.door import UnsignedReportError
+from hermesops.users.messaging.links import NotOfferedError
 from hermesops.users.user_requests.refusals import HasPlanError, NoPlanError, NotSoldError, RequestRefusedError
 from hermesops.users.user_requests.service import NoSuchRequestError, TooManyRequestsError
 
@@ -63,6 +65,8 @@ STATUSES: tuple[tuple[type[HermesError], HTTPStatus, str, str], ...] = (
     (TooManyRequestsError, HTTPStatus.CONFLICT, "too-many-open", ""),
     (TooManyFilesError, HTTPStatus.CONFLICT, "too-many-files", ""),
     (UnsignedEventError, HTTPStatus.UNAUTHORIZED, "unsigned", ""),
+    (UnsignedReportError, HTTPStatus.UNAUTHORIZED, "unsigned", ""),
+    (NotOfferedError, HTTPStatus.CONFLICT, "not-offered", ""),
     (NoSuchServiceError, HTTPStatus.NOT_FOUND, "no-such-service", ""),
     (TooManyConnectionsError, HTTPStatus.CONFLICT, "too-many-connections", ""),
     (StaleLinkError, HTTPStatus.CONFLICT, "stale-link", ""),

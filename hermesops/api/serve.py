@@ -210,6 +210,8 @@ def _parts(
         plans=container.user_plans,
         metered=container.metered_sums,
         stripe=container.stripe_door(),
+        messengers=container.messenger_links(),
+        telegram=container.telegram_door(),
         connections=local.connections if local else None,
         agent_calls=local.agent_calls if local else None,
     )

@@ -211,6 +211,10 @@ class Container:
     billing_events = cached_property(parts.users.billing_events)
     model_usage = cached_property(parts.users.model_usage)
     stripe_door = parts.users.stripe_door
+    messenger_accounts = cached_property(parts.messaging.messenger_accounts)
+    incoming_messages = cached_property(parts.messaging.incoming_messages)
+    messenger_links = parts.messaging.messenger_links
+    telegram_door = parts.messaging.telegram_door
     billing_policy = cached_property(parts.users.billing_policy)
     user_requests = cached_property(parts.users.user_requests)
     user_plans = cached_property(parts.users.user_plans)

@@ -45,6 +45,19 @@ class UsersContainer(RowsContainer):
     api_figures = cached_property(parts.users.api_figures)
     metered_sums = cached_property(parts.users.metered_sums)
     stripe_door = parts.users.stripe_door
+    messenger_accounts = cached_property(parts.messaging.messenger_accounts)
+    incoming_messages = cached_property(parts.messaging.incoming_messages)
+    messenger_links = parts.messaging.messenger_links
+    telegram_door = parts.messaging.telegram_door
+
+
+class ConnectorContainer(RowsContainer):
+    """The parts of the connector: it holds the bots' tokens, and reaches agents through their sockets and the relay."""
+
+    relay_client = cached_property(parts.chat.relay_client)
+    messenger_accounts = cached_property(parts.messaging.messenger_accounts)
+    incoming_messages = cached_property(parts.messaging.incoming_messages)
+    outgoing_messages = cached_property(parts.messaging.outgoing_messages)
 
 
 class ConnectionsContainer(RowsContainer):

@@ -35,6 +35,7 @@ _EFFECTS: Mapping[str, Hint] = {
     "platform": _PLATFORM,
     "billing": _PLATFORM,
     "connections": _PLATFORM,
+    "messengers": Hint("restart", ("connector", "serve"), "and", ("api", "serve")),
     "model": _PLATFORM,
     "router": _PLATFORM,
 }

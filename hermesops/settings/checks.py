@@ -25,6 +25,7 @@ _OF_USERS = (
     "web.token_url",
     "web.redis_url",
     "connections.base_url",
+    "messengers.telegram_url",
 )
 """Addresses that decide about users or carry their words, checked in the local world, too: its platform gets them."""
 

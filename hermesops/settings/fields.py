@@ -18,6 +18,7 @@ from hermesops.settings.sections import (
     BillingSettings,
     ConnectionSettings,
     LocalSettings,
+    MessengerSettings,
     ModelSettings,
     MonitoringSettings,
     OidcSettings,
@@ -193,6 +194,7 @@ class Settings(Section):
     relay: RelaySettings = RelaySettings.model_validate({})
     web: WebSettings = WebSettings.model_validate({})
     connections: ConnectionSettings = ConnectionSettings.model_validate({})
+    messengers: MessengerSettings = MessengerSettings.model_validate({})
 
     @field_validator("server_types", "data_gb")
     @classmethod

@@ -316,6 +316,24 @@ class ConnectionSettings(Section):
     )
 
 
+class MessengerSettings(Section):
+    """Table ``[messengers]``: the bots by which users write to their agents, and the connector of agents' sockets."""
+
+    telegram_bot: str = Field(
+        "",
+        pattern=r"^([A-Za-z][A-Za-z0-9_]{4,31})?$",
+        description="Name of the bot at Telegram, without @; empty: Telegram is not offered",
+    )
+    telegram_url: str = Field("", pattern=_WEB, description="URL of Telegram's Bot API; empty: its own")
+    telegram_token_file: Path | None = Field(None, description="Token of the bot at Telegram; empty: secrets.home")
+    telegram_secret_file: Path | None = Field(
+        None, description="Secret of Telegram's webhook, two lines while it is changed; empty: secrets.home"
+    )
+    connector_key_file: Path | None = Field(
+        None, description="Key from which the secrets of agents' sockets are derived; empty: secrets.home"
+    )
+
+
 class BillingSettings(Section):
     """Table ``[billing]``: Stripe's prices, secrets and policies."""
 

@@ -164,6 +164,37 @@ CONNECTIONS_KEY = SecretSpec(
         "delete the old key in the dashboard",
     ),
 )
+TELEGRAM_TOKEN = SecretSpec(
+    "telegram.token",
+    "writes to users in Telegram as the bot",
+    "messengers.telegram_token_file",
+    rotation=(
+        "revoke the token at BotFather, which gives a new one at once",
+        Hint(("secrets", "set", "telegram.token", "--from", "FILE")),
+        Hint(("secrets", "check", "telegram.token")),
+        "messages that were queued meanwhile are sent by the new one",
+    ),
+)
+TELEGRAM_SECRET = SecretSpec(
+    "telegram.secret",
+    "proves that updates are Telegram's",
+    "messengers.telegram_secret_file",
+    rotation=(
+        Hint(("secrets", "set", "telegram.secret", "--from", "FILE"), ", where FILE has a new line above the old one"),
+        "tell Telegram the new one: setWebhook with secret_token",
+        Hint(("secrets", "set", "telegram.secret", "--from", "FILE"), ", where FILE has the new one alone"),
+    ),
+)
+CONNECTOR_KEY = SecretSpec(
+    "connector.key",
+    "is the root of the secrets by which agents open their sockets",
+    "messengers.connector_key_file",
+    rotation=(
+        Hint(("secrets", "set", "connector.key", "--from", "FILE"), ", where FILE has a new line above the old one"),
+        Hint(("token", "rotate", "--all"), "hands every agent a secret of the new key"),
+        Hint(("secrets", "set", "connector.key", "--from", "FILE"), ", where FILE has the new key alone"),
+    ),
+)
 
 CATALOG = (
     API_KEY,
@@ -179,6 +210,9 @@ CATALOG = (
     BILLING_SECRET,
     BILLING_KEY,
     CONNECTIONS_KEY,
+    TELEGRAM_TOKEN,
+    TELEGRAM_SECRET,
+    CONNECTOR_KEY,
 )
 """All of them, in the order in which they are shown."""
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import Response
 
 from hermesops.api.parts import Parts
+from hermesops.users.messaging.messengers.telegram.read import SECRET_HEADER
 
 router = APIRouter()
 
@@ -19,4 +20,14 @@ async def stripe_event(request: Request, parts: Parts) -> Response:
         raise HTTPException(HTTPStatus.NOT_FOUND)
     body, signature = await request.body(), request.headers.get("stripe-signature", "")
     await asyncio.to_thread(parts.stripe.take, body, signature, time.time())
+    return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+@router.post("/webhooks/telegram")
+async def telegram_update(request: Request, parts: Parts) -> Response:
+    """Take an update of Telegram's: 204 once it is a row, 401 without the secret, 503 to get it again."""
+    if parts.telegram is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND)
+    body, secret = await request.body(), request.headers.get(SECRET_HEADER, "")
+    await asyncio.to_thread(parts.telegram.take, body, secret)
     return Response(status_code=HTTPStatus.NO_CONTENT)

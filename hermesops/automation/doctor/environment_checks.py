@@ -18,6 +18,7 @@ from hermesops.access.secrets.catalog import (
     BILLING_SECRET,
     CATALOG,
     CONNECTIONS_KEY,
+    CONNECTOR_KEY,
     DATABASE_KEY,
     MESSAGES_KEY,
     PROVIDERS_KEY,
@@ -25,6 +26,8 @@ from hermesops.access.secrets.catalog import (
     REGISTRY_KEY,
     RELEASE_KEY,
     ROUTER_KEY,
+    TELEGRAM_SECRET,
+    TELEGRAM_TOKEN,
     SecretSpec,
 )
 from hermesops.access.secrets.endpoint import Endpoint
@@ -46,6 +49,7 @@ from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from hermesops.users.billing.secrets import rules_of, stripe_api
 from hermesops.users.connections.project import project_of
+from hermesops.users.messaging.secrets import bot_of, lines_of, roots_in
 from hermesops.vendor.justavps import Client
 
 LOCAL_WORLD = "the local world"
@@ -122,6 +126,9 @@ class EnvironmentChecks:
             BILLING_SECRET: self._endpoint_is_known,
             BILLING_KEY: self._stripe_is_asked,
             CONNECTIONS_KEY: self._composio_is_asked,
+            TELEGRAM_TOKEN: self._telegram_is_asked,
+            TELEGRAM_SECRET: self._webhook_is_known,
+            CONNECTOR_KEY: self._connector_key_is_long,
         }
         chosen = [secret for secret in CATALOG if not names or secret.name in names]
         return [check for secret in chosen for check in await check_all({secret.name: opens[secret]})]
@@ -252,6 +259,23 @@ class EnvironmentChecks:
         assert project is not None  # noqa: S101 - the key is there
         await project.composio.accounts_of(_NOBODY)
         return f"Composio takes it; {counted(len(project.services), 'service')} offered"
+
+    async def _telegram_is_asked(self) -> str:
+        if self.secrets().find(TELEGRAM_TOKEN) is None:
+            return "none: Telegram is not offered"
+        return f"Telegram takes it, for @{await bot_of(self.env.settings.messengers, self.secrets()).name()}"
+
+    async def _webhook_is_known(self) -> str:
+        text = self.secrets().find(TELEGRAM_SECRET)
+        if text is None:
+            return "none: no update of Telegram's is taken"
+        return counted(len(lines_of(text)), "secret")
+
+    async def _connector_key_is_long(self) -> str:
+        text = self.secrets().find(CONNECTOR_KEY)
+        if text is None:
+            return "none: no agent opens a socket"
+        return counted(len(roots_in(text)), "key")
 
     async def _providers_are_named(self) -> str:
         text = self.secrets().find(PROVIDERS_KEY)

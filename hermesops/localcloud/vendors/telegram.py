@@ -142,6 +142,8 @@ class LocalTelegram:
             case "setWebhook":
                 self.webhook, self.secret = str(body.get("url", "")), str(body.get("secret_token", ""))
                 return _success(True)
+            case "getMe":
+                return _success({"id": 1, "is_bot": True, "username": "local_hermes_bot"})
             case "sendMessage" | "sendChatAction" as method:
                 return self._to_chat(method, body)
         return _failure(HTTPStatus.NOT_FOUND, "Not Found")

@@ -307,6 +307,33 @@ FACTS: tuple[Fact, ...] = (
         "tests/unit/programs/node/instance/test_render.py",
     ),
     Fact(
+        "relay: frames and the bearer of a socket",
+        {"0.18": "contract 1: hello, descriptor, inbound, inbound_ack, outbound, outbound_result, going_idle"},
+        "RUN 0.19.0: gateway/relay/ws_transport.py, auth.py; LATER: the same, with more operations",
+        ("hermesops/connector/frames.py", "hermesops/users/messaging/relay_secrets.py"),
+        "tests/contract/connector/test_real_gateway.py::test_the_agent_answers_in_the_messenger",
+    ),
+    Fact(
+        "relay: words that an agent takes while it is at a message",
+        {"0.18": "/approve, /deny, /stop"},
+        "RUN 0.19.0, with platform relay; LATER: the same words, and buttons",
+        ("hermesops/users/messaging/routing.py",),
+        "tests/contract/connector/test_real_gateway.py"
+        "::test_a_dangerous_command_is_approved_in_the_chat_while_the_message_is_under_way",
+    ),
+    Fact(
+        "relay: an answer that was finished without a socket",
+        {"0.18": "never sent, and in the transcript; one of a killed turn names no message"},
+        "RUN 0.19.0; LATER: the same",
+        (
+            "hermesops/users/messaging/answers.py",
+            "hermesops/users/messaging/reconcile.py",
+            "hermesops/users/messaging/transcripts.py",
+        ),
+        "tests/contract/connector/test_real_gateway.py"
+        "::test_an_answer_that_was_finished_while_the_connector_was_away_is_delivered_once",
+    ),
+    Fact(
         "files: HERMES_HOME",
         {"0.18": "the rows since 0.19", "0.20": "and a2a_*", "0.21": "and the rows since 0.21"},
         "RUN 0.19.0; LATER: a home of 0.19.0 after an hour of it",

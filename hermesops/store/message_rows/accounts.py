@@ -1,7 +1,7 @@
 """Rows of ``messenger_accounts`` and ``link_codes``: which messenger's account is whose, and the codes that say so."""
 
 import secrets
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -38,6 +38,11 @@ class MessengerAccounts:
     def __init__(self, database: Database, messages: Sealer) -> None:
         self._database = database
         self._messages = messages
+
+    def now(self) -> datetime:
+        """The database's time."""
+        with self._database.reading() as connection:
+            return self._database.now(connection)
 
     def add_code(self, user_id: UserId) -> str:
         """Make a code that links one account to a user within ten minutes, once. Its digest alone is kept."""

@@ -45,7 +45,7 @@ class SendAgain:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """Tell the user that there is no answer.
+    """Reply the user that there is no answer.
 
     Attributes:
         why: A word for operators.

@@ -31,7 +31,7 @@ def derive(root: bytes, instance_id: InstanceId, generation: int) -> str:
         root: At least 32 random bytes.
         generation: Grows when a secret is no longer to be valid.
     """
-    info = f"hermesops relay {instance_id} {generation}".encode()
+    info = f"socket of agent {instance_id}, generation {generation}".encode()
     return HKDF(algorithm=hashes.SHA256(), length=_BYTES, salt=None, info=info).derive(root).hex()
 
 

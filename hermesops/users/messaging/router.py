@@ -22,7 +22,7 @@ from hermesops.users.messaging.routing import (
     Mark,
     Queue,
     Route,
-    Tell,
+    Reply,
     Unlink,
     route,
 )
@@ -85,20 +85,20 @@ class Router:
                     code, incoming.messenger, incoming.account, incoming.vendor_chat, incoming.display
                 )
                 user_id = linked or user_id
-                self._tell(incoming, CONNECTED if linked else INVALID_CODE)
+                self._reply(incoming, CONNECTED if linked else INVALID_CODE)
                 detail = "linked" if linked else "invalid code"
             case Unlink(owner):
-                self._tell(incoming, DISCONNECTED)
+                self._reply(incoming, DISCONNECTED)
                 self.accounts.unlink(owner, incoming.messenger)
                 detail = "unlinked"
             case Mark(is_blocked):
                 self.accounts.mark_blocked(incoming.messenger, incoming.account, is_blocked=is_blocked)
                 detail = "blocked" if is_blocked else "unblocked"
-            case Tell(text, detail, is_once):
-                self._tell(incoming, text, is_once=is_once)
+            case Reply(text, detail, is_once):
+                self._reply(incoming, text, is_once=is_once)
         self.incoming.end(incoming.id, IncomingState.HANDLED, detail, user_id=user_id)
 
-    def _tell(self, incoming: Incoming, text: str, *, is_once: bool = False) -> None:
+    def _reply(self, incoming: Incoming, text: str, *, is_once: bool = False) -> None:
         """Queue a line of the platform's. ``is_once``: at most one a day to an account, however much it writes."""
         day = datetime.now(UTC).date().isoformat()
         last = f"{incoming.account}/{day}" if is_once else incoming.vendor_id

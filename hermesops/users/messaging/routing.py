@@ -61,7 +61,7 @@ class Queue:
 
 
 @dataclass(frozen=True)
-class Tell:
+class Reply:
     """Answer in the agent's place.
 
     Attributes:
@@ -74,7 +74,7 @@ class Tell:
     is_once: bool = False
 
 
-Route = Link | Unlink | Mark | Queue | Tell
+Route = Link | Unlink | Mark | Queue | Reply
 
 STRANGER = (
     "This chat is not connected with an agent. To connect it, open your chat page and choose this messenger there."
@@ -99,19 +99,19 @@ def route(incoming: Incoming, account: LinkedAccount | None, agent: Agent | None
     if match := _LINK.match(incoming.text):
         return Link(match["code"])
     if account is None:
-        return Tell(STRANGER, "stranger", is_once=True)
+        return Reply(STRANGER, "stranger", is_once=True)
     if _UNLINK.match(incoming.text):
         return Unlink(account.user_id)
     if _START.match(incoming.text):
-        return Tell(CONNECTED, "start")
+        return Reply(CONNECTED, "start")
     return _to_agent(incoming, account, agent)
 
 
 def _to_agent(incoming: Incoming, account: LinkedAccount, agent: Agent | None) -> Route:
     if agent is None:
-        return Tell(NO_AGENT, "no agent")
+        return Reply(NO_AGENT, "no agent")
     if agent.status is InstanceStatus.SUSPENDED:
-        return Tell(SUSPENDED, "suspended")
+        return Reply(SUSPENDED, "suspended")
     if not incoming.text.strip():
-        return Tell(NO_TEXT, "no text")
+        return Reply(NO_TEXT, "no text")
     return Queue(account.user_id, agent.instance_id, is_command=_COMMAND.match(incoming.text) is not None)

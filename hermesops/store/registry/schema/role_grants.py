@@ -7,6 +7,13 @@ import sqlalchemy as sa
 
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.schema import schema_version
+from hermesops.store.registry.schema.messaging_tables import (
+    agent_sockets,
+    incoming_messages,
+    link_codes,
+    messenger_accounts,
+    outgoing_messages,
+)
 from hermesops.store.registry.schema.tables import (
     billing_events,
     hermes_instances,
@@ -38,6 +45,9 @@ API = "hermes_api"
 
 CONNECTIONS = "connections"
 """Role of the process of users' connections, which the internet and agents reach."""
+
+CONNECTOR = "connector"
+"""Role of the connector, by which messengers reach agents: it seals and opens what users say, and nothing else."""
 
 ALL = ("*",)
 """Every column of a table, those of later revisions too."""
@@ -136,7 +146,53 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
         TableRights(metered_usage, select=("user_id", "meter", "quantity", "measured_at", "state")),
         TableRights(settings_copies, select=ALL),
         TableRights(api_figures, select=ALL, insert=ALL, update=ALL, deletes=True),
+        TableRights(
+            messenger_accounts,
+            select=ALL,
+            deletes=True,
+        ),
+        TableRights(
+            link_codes,
+            select=("code_hash", "user_id", "created_at", "expires_at"),
+            insert=("code_hash", "user_id", "created_at", "expires_at"),
+            deletes=True,
+        ),
+        TableRights(
+            incoming_messages,
+            select=("id",),
+            insert=(*("messenger", "vendor_id", "kind", "state", "account", "vendor_chat", "body", "received_at"),),
+            numbers=True,
+        ),
         TableRights(billing_events, select=("id",), insert=("body", "signature", "received_at"), numbers=True),
+    ),
+    CONNECTOR: (
+        TableRights(schema_version.VERSION, select=ALL),
+        TableRights(users, select=("id", "alias")),
+        TableRights(hermes_instances, select=("id", "user_id", "plan", "status", "created_at", "last_heartbeat")),
+        TableRights(instance_details, select=("instance_id", "region", "model_token_generation", "model_token_floor")),
+        TableRights(messenger_accounts, select=ALL, insert=ALL, update=ALL, deletes=True),
+        TableRights(link_codes, select=ALL, update=("used_at",)),
+        TableRights(
+            incoming_messages,
+            select=ALL,
+            update=(
+                *("kind", "state", "body", "user_id", "instance_id", "fence", "tries", "sent_at", "ended_at"),
+                "detail",
+            ),
+            deletes=True,
+        ),
+        TableRights(
+            outgoing_messages,
+            select=ALL,
+            insert=(
+                *("origin", "part", "messenger", "vendor_chat", "instance_id", "incoming_id", "body", "state"),
+                "created_at",
+            ),
+            update=("body", "state", "vendor_id", "tries", "not_before", "ended_at", "detail"),
+            deletes=True,
+            numbers=True,
+        ),
+        TableRights(agent_sockets, select=ALL, insert=ALL, update=ALL),
     ),
     CONNECTIONS: (
         TableRights(schema_version.VERSION, select=ALL),

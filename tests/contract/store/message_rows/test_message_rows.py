@@ -157,15 +157,15 @@ def test_parts_go_out_in_order_one_of_a_chat_at_a_time(
     assert outgoing.add(draft) == 0
     assert outgoing.add(Draft("i/r2", TELEGRAM, "222", ("three",))) == 1
     assert [part.text for part in outgoing.due(TELEGRAM)] == ["one", "three"]
-    one = outgoing.due(TELEGRAM)[0]
-    assert outgoing.sending(one.id)
+    first = outgoing.due(TELEGRAM)[0]
+    assert outgoing.sending(first.id)
     assert [part.text for part in outgoing.due(TELEGRAM)] == ["three"]
-    outgoing.again(one.id, OutgoingState.QUEUED, timedelta(seconds=9))
+    outgoing.again(first.id, OutgoingState.QUEUED, timedelta(seconds=9))
     assert [part.text for part in outgoing.due(TELEGRAM)] == ["three"], "nothing of a limited chat goes out"
     clock.turn(10)
     assert [part.text for part in outgoing.due(TELEGRAM)] == ["one", "three"]
-    outgoing.end(one.id, OutgoingState.SENT, vendor_id="5")
-    assert not outgoing.sending(one.id)
+    outgoing.end(first.id, OutgoingState.SENT, vendor_id="5")
+    assert not outgoing.sending(first.id)
     assert [part.text for part in outgoing.due(TELEGRAM)] == ["two", "three"]
     assert [(part.text, part.state) for part in outgoing.of(7)] == [
         ("one", OutgoingState.SENT),
@@ -175,8 +175,8 @@ def test_parts_go_out_in_order_one_of_a_chat_at_a_time(
 
 def test_a_part_that_a_dead_process_was_sending_is_uncertain(outgoing: OutgoingMessages, ada: Instance) -> None:
     outgoing.add(Draft("i/r1", TELEGRAM, "111", ("one",), ada.id))
-    (one,) = outgoing.due(TELEGRAM)
-    assert outgoing.sending(one.id)
+    (part,) = outgoing.due(TELEGRAM)
+    assert outgoing.sending(part.id)
     assert outgoing.left_over() == 1
     (again,) = outgoing.due(TELEGRAM)
     assert (again.state, again.tries) == (OutgoingState.UNCERTAIN, 1)

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from hermesops.base.network.http import client
+from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.messaging.message import Outgoing
 from hermesops.users.messaging.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
 from hermesops.vendor.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError
@@ -53,7 +54,38 @@ class TelegramBot:
         """Show that an answer is being written, for five seconds; a failure is not worth a word."""
         await self._call("sendChatAction", {"chat_id": int(vendor_chat), "action": "typing"})
 
+    async def name(self) -> str:
+        """The bot's name at Telegram.
+
+        Raises:
+            RefusedError: Telegram does not take the token.
+            UnavailableError: Telegram does not answer.
+        """
+        status, answer = await self._exchange("getMe", {})
+        result = _object(answer).get("result")
+        name = result.get("username") if isinstance(result, Mapping) else None
+        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND}:
+            hint = Hint(("secrets", "set", "telegram.token", "--from", "FILE"))
+            raise RefusedError("Telegram does not take the token of the bot", hint=hint)
+        if status != HTTPStatus.OK or not isinstance(name, str):
+            raise UnavailableError(f"Telegram answers HTTP {status}")
+        return one_line(name, longest=64)
+
     async def _call(self, method: str, body: Mapping[str, object]) -> Delivery:
+        try:
+            return delivery_of(*await self._exchange(method, body))
+        except UnavailableError as error:
+            return Away(error.message)
+        except UnknownOutcomeError as error:
+            return Uncertain(error.message)
+
+    async def _exchange(self, method: str, body: Mapping[str, object]) -> tuple[int, bytes]:
+        """Call a method once; the status and the answer.
+
+        Raises:
+            UnavailableError: Telegram was not reached.
+            UnknownOutcomeError: No answer came.
+        """
         path = f"{self._address}/bot{self._token()}/{method}"
         timeout = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
         try:
@@ -61,18 +93,15 @@ class TelegramBot:
             async with client(timeout=timeout) as http, http.stream("POST", path, json=body) as response:
                 answer = await AnswerBody(response, deadline=deadline, largest=_LARGEST_ANSWER).whole()
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            return Away(type(error).__name__)
+            raise UnavailableError(f"Telegram was not reached: {type(error).__name__}") from None  # it has the token
         except (httpx.HTTPError, UnreadableAnswerError, OSError) as error:
-            return Uncertain(type(error).__name__)
-        return delivery_of(response.status_code, answer)
+            raise UnknownOutcomeError(f"no answer of Telegram's: {type(error).__name__}") from None
+        return response.status_code, answer
 
 
 def delivery_of(status: int, answer: bytes) -> Delivery:
     """What an answer of the Bot API says about a message. Pure."""
-    try:
-        content = strict_json.parse_object(answer, largest=_LARGEST_ANSWER)
-    except strict_json.MalformedJSONError:
-        content = {}
+    content = _object(answer)
     if status == HTTPStatus.OK and content.get("ok") is True:
         return Sent(_id_in(content.get("result")))
     words = one_line(str(content.get("description") or f"HTTP {status}"), longest=120)
@@ -85,6 +114,14 @@ def delivery_of(status: int, answer: bytes) -> Delivery:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND}:
         return Away(words)  # 401 and 404 are of the token, which an operator mends
     return Refused(words)
+
+
+def _object(answer: bytes) -> Mapping[str, Any]:
+    """An answer's object; empty for any other."""
+    try:
+        return strict_json.parse_object(answer, largest=_LARGEST_ANSWER)
+    except strict_json.MalformedJSONError:
+        return {}
 
 
 def _id_in(result: object) -> str:

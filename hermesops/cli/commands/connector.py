@@ -1,0 +1,32 @@
+"""``hermesops connector``: by which users write to their agents in messengers, as a service.
+
+It holds the bots' tokens and reaches agents through the sockets that they open, and through the relay.
+"""
+
+from typing import Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.groups.noun import Noun
+from hermesops.cli.listener import inherited, listen, serve_until_signal
+
+app = Noun(no_args_is_help=True)
+
+
+@app.command()
+def serve(
+    bind: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where it listens, in clear.")] = "127.0.0.1:8652",
+    descriptor: Annotated[
+        int, typer.Option("--socket", help="Number of a listening socket in the place of --bind.", hidden=True)
+    ] = -1,
+) -> None:
+    """Serve agents' sockets and the messengers' bots until a signal stops it. Logs JSON on stderr, no text of anybody.
+
+    Each message is a row before it is delivered, and each answer one before the agent is told that it is taken.
+    """
+    from hermesops.connector.serve import serve as serve_connector
+
+    env = context.compose(logs_all=True).env
+    server = inherited(descriptor) if descriptor >= 0 else listen(bind, "connector", "serve")
+    context.run(serve_until_signal(server, serve_connector(env, server), "the connector"))

@@ -1,0 +1,112 @@
+"""The connector as a process: messengers' messages to agents' sockets, agents' answers to messengers."""
+
+import asyncio
+import os
+import secrets
+import socket
+from typing import TYPE_CHECKING
+
+import structlog
+
+from hermesops.app.users_container import ConnectorContainer
+from hermesops.base.bell import Bell
+from hermesops.base.waiting import pause
+from hermesops.connector.server import Connector
+from hermesops.connector.sockets import Delivering
+from hermesops.errors import HermesError, Hint, UsageError
+from hermesops.model.ids import InstanceId
+from hermesops.model.messaging.messenger import Messenger
+from hermesops.store.message_rows.gateways import Gateways
+from hermesops.store.message_rows.sockets import AgentSockets
+from hermesops.users.messaging.answers import Answers
+from hermesops.users.messaging.budget import Budget, Pace
+from hermesops.users.messaging.router import Router
+from hermesops.users.messaging.secrets import bot_of, gateway_secrets
+from hermesops.users.messaging.sender import Sender
+from hermesops.users.messaging.sweep import Sweep
+from hermesops.users.messaging.transcripts import ChatTranscripts
+
+if TYPE_CHECKING:
+    from hermesops.settings.environment import Environment
+
+_TELEGRAM = Pace(chat_s=1.0, a_second=25)
+"""Below what Telegram documents: a message a second to a chat, some 30 a second in all."""
+
+_SWEEP_EVERY_S = 5.0
+_FORGET_EVERY = 720
+_WAKE_S = 0.5
+
+log = structlog.get_logger()
+
+
+async def serve(env: "Environment", listener: socket.socket) -> None:
+    """Serve agents and messengers until cancelled. Closes the listener.
+
+    An error that ends one part ends all: the unit starts them again.
+
+    Raises:
+        UsageError: No bot is set.
+        RefusedError: The registry's tables are of another hermesops.
+        UnavailableError: The database does not answer.
+    """
+    container = ConnectorContainer(env)
+    if not env.settings.messengers.telegram_bot:
+        hint = Hint(("settings", "set", "messengers.telegram_bot", "NAME"))
+        raise UsageError("missing messengers.telegram_bot, the bot by which users write to agents", hint=hint)
+    await asyncio.to_thread(container.require_tables)
+    parts = _Parts(container)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in (parts.router.run(), parts.sender.run(), parts.wake(), parts.sweep_on()):
+                group.create_task(work)
+            await parts.connector.serve(listener)
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+
+
+class _Parts:
+    """The parts of a connector, and the bells between them."""
+
+    def __init__(self, container: ConnectorContainer) -> None:
+        rows, env = container.user_rows, container.env
+        self._accounts, self._incoming = container.messenger_accounts, container.incoming_messages
+        self._outgoing = container.outgoing_messages
+        self._queued, answered = Bell(), Bell()
+        answers = Answers(self._accounts, container.accounts, self._incoming, self._outgoing)
+        holder = f"{os.getpid()}-{secrets.token_hex(6)}"
+        delivering = Delivering(holder, AgentSockets(rows), self._incoming, answers, answered)
+        self._gateways, self._secrets = Gateways(rows), container.secrets
+        self.connector = Connector(delivering, self._secrets_of)
+        self.router = Router(
+            self._accounts, container.accounts, self._incoming, self._outgoing, Bell(), self._queued, answered
+        )
+        bot = bot_of(env.settings.messengers, container.secrets)
+        self.sender = Sender(Messenger.TELEGRAM, self._outgoing, self._accounts, Budget(_TELEGRAM), bot.send, answered)
+        self._sweep = Sweep(self._incoming, self._outgoing, ChatTranscripts(container.relay_client).read)
+
+    def _secrets_of(self, instance_id: InstanceId) -> tuple[str, ...]:
+        return gateway_secrets(self._secrets, instance_id, self._gateways.generations(instance_id))
+
+    async def wake(self) -> None:
+        """Wake agents' sockets when messages were queued."""
+        while True:
+            await self._queued.wait(_WAKE_S)
+            self.connector.ring()
+
+    async def sweep_on(self) -> None:
+        """Look into silent messages every few seconds, and drop old texts every hour."""
+        await asyncio.to_thread(self._outgoing.left_over)
+        turn = 0
+        while True:
+            try:
+                await self._sweep.run_all(self.connector.fence_of)
+                if turn % _FORGET_EVERY == 0:
+                    await asyncio.to_thread(self._forget)
+            except HermesError as error:
+                log.warning("messages_not_swept", why=error.message)
+            turn += 1
+            await pause(_SWEEP_EVERY_S)
+
+    def _forget(self) -> None:
+        self._incoming.forget()
+        self._outgoing.forget()

@@ -1,0 +1,83 @@
+"""Which messengers a user has linked, and codes that link one more.
+
+Source: Telegram Bot API, "Deep linking".
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from hermesops.errors import RefusedError
+from hermesops.model.ids import UserId
+from hermesops.model.messaging.message import LinkedAccount
+from hermesops.model.messaging.messenger import Messenger
+from hermesops.store.message_rows.accounts import CODE_LIFE, MessengerAccounts
+
+_ADDRESSES = {Messenger.TELEGRAM: "https://t.me/{bot}?start={code}"}
+"""Addresses that open the chat with our bot and send it a code, by messenger."""
+
+
+class NotOfferedError(RefusedError):
+    """The platform has no bot in this messenger."""
+
+
+@dataclass(frozen=True)
+class LinkCode:
+    """A code that links one account.
+
+    Attributes:
+        url: Address that opens the chat and sends the code.
+    """
+
+    code: str = field(repr=False)
+    url: str = field(repr=False)
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class MessengerLink:
+    """A messenger as a user has it.
+
+    Attributes:
+        account: ``None`` where none is linked.
+    """
+
+    messenger: Messenger
+    bot: str
+    account: LinkedAccount | None
+
+
+@dataclass(frozen=True)
+class MessengerLinks:
+    """Links of users' accounts.
+
+    Attributes:
+        bots: The bots' names, by messenger: those are offered.
+    """
+
+    accounts: MessengerAccounts
+    bots: Mapping[Messenger, str]
+
+    async def list(self, user_id: UserId) -> tuple[MessengerLink, ...]:
+        """The messengers that are offered, with the user's accounts."""
+        accounts = await asyncio.to_thread(self.accounts.of_user, user_id)
+        linked = {account.messenger: account for account in accounts}
+        return tuple(MessengerLink(messenger, bot, linked.get(messenger)) for messenger, bot in self.bots.items())
+
+    async def make_code(self, user_id: UserId, messenger: Messenger) -> LinkCode:
+        """Make a code for a messenger, valid for ten minutes and once.
+
+        Raises:
+            NotOfferedError: See there.
+        """
+        if messenger not in self.bots:
+            raise NotOfferedError(f"{messenger} is not offered here")
+        code = await asyncio.to_thread(self.accounts.add_code, user_id)
+        now = await asyncio.to_thread(self.accounts.now)
+        url = _ADDRESSES[messenger].format(bot=self.bots[messenger], code=code)
+        return LinkCode(code, url, now + CODE_LIFE)
+
+    async def unlink(self, user_id: UserId, messenger: Messenger) -> bool:
+        """Unlink the user's accounts of a messenger; whether there was one."""
+        return await asyncio.to_thread(self.accounts.unlink, user_id, messenger) > 0

@@ -1,0 +1,44 @@
+"""Secrets of messengers and of agents' sockets, as they are kept: a line each, the newest first while one changes."""
+
+from hermesops.access.secrets.catalog import CONNECTOR_KEY, TELEGRAM_SECRET, TELEGRAM_TOKEN
+from hermesops.access.secrets.store import Secrets
+from hermesops.errors import UsageError
+from hermesops.model.ids import InstanceId
+from hermesops.settings.sections import MessengerSettings
+from hermesops.users.messaging.messengers.telegram.send import ADDRESS, TelegramBot
+from hermesops.users.messaging.relay_secrets import derive
+
+_SHORTEST = 32
+
+
+def lines_of(text: str) -> tuple[str, ...]:
+    """The lines of a secret that may have several. Pure."""
+    return tuple(line.strip() for line in text.splitlines() if line.strip())
+
+
+def roots_in(text: str) -> tuple[bytes, ...]:
+    """The keys in ``connector.key``, the newest first. Pure.
+
+    Raises:
+        UsageError: One is short.
+    """
+    roots = tuple(line.encode() for line in lines_of(text))
+    if not roots or any(len(root) < _SHORTEST for root in roots):
+        raise UsageError(f"connector.key: each line has to have {_SHORTEST} characters or more")
+    return roots
+
+
+def gateway_secrets(secrets: Secrets, instance_id: InstanceId, generations: range) -> tuple[str, ...]:
+    """The secrets by which an agent's gateway may sign, of each key and generation."""
+    roots = roots_in(secrets.read(CONNECTOR_KEY))
+    return tuple(derive(root, instance_id, generation) for root in roots for generation in generations)
+
+
+def webhook_secrets(secrets: Secrets) -> tuple[str, ...]:
+    """The secrets that Telegram's updates may have."""
+    return lines_of(secrets.read(TELEGRAM_SECRET))
+
+
+def bot_of(settings: MessengerSettings, secrets: Secrets) -> TelegramBot:
+    """The bot at Telegram."""
+    return TelegramBot(lambda: secrets.read(TELEGRAM_TOKEN).strip(), settings.telegram_url or ADDRESS)

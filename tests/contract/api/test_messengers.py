@@ -1,0 +1,89 @@
+"""Messengers of users: what is offered, codes that link an account, and Telegram's updates at the door."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hermesops.errors import UnavailableError
+from hermesops.model.messaging.messenger import Messenger
+from hermesops.store.message_rows.accounts import MessengerAccounts
+from hermesops.store.message_rows.incoming import IncomingMessages
+from hermesops.users.messaging.door import TelegramDoor
+from hermesops.users.messaging.links import MessengerLinks
+from tests.support.real.stores.registries import KEYS
+from tests.support.users.api import Client, UsersApi
+
+pytestmark = pytest.mark.turns(20)
+
+SECRET = "canary-webhook-secret"  # noqa: S105 - made up
+TELEGRAM = Messenger.TELEGRAM
+
+
+@pytest.fixture(autouse=True)
+def bot(api: UsersApi) -> MessengerAccounts:
+    """Offer a bot, as a process with its secrets does."""
+    accounts = MessengerAccounts(api.database, KEYS)
+    door = TelegramDoor(lambda: (SECRET,), IncomingMessages(api.database, KEYS).add)
+    links = MessengerLinks(accounts, {TELEGRAM: "our_bot"})
+    for process in api.processes:
+        object.__setattr__(process.parts, "messengers", links)
+        object.__setattr__(process.parts, "telegram", door)
+    return accounts
+
+
+def update(number: int, text: str, person: int = 111) -> bytes:
+    author = {"id": person, "is_bot": False, "first_name": "Ada"}
+    message = {"message_id": 1, "from": author, "chat": {"id": person, "type": "private"}, "text": text}
+    return json.dumps({"update_id": number, "message": message}).encode()
+
+
+async def sent(client: Client, body: bytes, secret: str = SECRET) -> int:
+    headers = {"x-telegram-bot-api-secret-token": secret, "content-type": "application/json"}
+    response = await client.http.post("/webhooks/telegram", content=body, headers=headers)
+    return response.status_code
+
+
+async def test_a_code_links_and_the_link_is_shown_and_ended(api: UsersApi, ada: Client, bot: MessengerAccounts) -> None:
+    assert (await ada.ask("GET", "/messengers")).json() == [
+        {"messenger": "telegram", "bot": "our_bot", "account": None, "linked_at": None, "blocked": False}
+    ]
+    link = (await ada.ask("POST", "/messengers/telegram/link-code")).json()
+    assert link["url"] == f"https://t.me/our_bot?start={link['code']}"
+    # The API's role of the database may make codes and may not use them up.
+    owner = MessengerAccounts(api.all_rows, KEYS)
+    assert owner.link(link["code"], TELEGRAM, "111", "111", "Ada") == api.ada.user_id
+    (shown,) = (await ada.ask("GET", "/messengers")).json()
+    assert (shown["account"], shown["blocked"]) == ("Ada", False)
+    assert (await ada.ask("DELETE", "/messengers/telegram")).status_code == 204
+    assert (await ada.ask("DELETE", "/messengers/telegram")).status_code == 404
+    assert bot.get(TELEGRAM, "111") is None
+
+
+async def test_a_messenger_without_a_bot_is_refused(ada: Client) -> None:
+    refused = await ada.ask("POST", "/messengers/slack/link-code")
+    assert (refused.status_code, refused.json()["detail"]) == (409, "slack is not offered here")
+    assert (await ada.ask("POST", "/messengers/icq/link-code")).status_code == 422
+
+
+async def test_updates_are_kept_once_and_only_telegrams(api: UsersApi, ada: Client) -> None:
+    incoming = IncomingMessages(api.all_rows, KEYS)
+    for _ in range(3):
+        assert await sent(ada, update(1, "hello")) == 204
+    assert await sent(ada, update(2, "bye")) == 204
+    for secret in ("", "x", SECRET[:-1]):
+        assert await sent(ada, update(3, "forged"), secret) == 401
+    assert await sent(ada, b"not json") == 204, "signed, and no repetition makes it better"
+    assert [message.text for message in incoming.received()] == ["hello", "bye"]
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_an_update_while_the_database_is_away_is_to_be_sent_again(api: UsersApi, ada: Client) -> None:
+    door = api.process.parts.telegram
+    assert door is not None
+
+    def away(_: object) -> bool:
+        raise UnavailableError("the database does not answer")
+
+    object.__setattr__(api.process.parts, "telegram", replace(door, receive=away))
+    assert await sent(ada, update(1, "hello")) == 503
