@@ -240,8 +240,8 @@ FACTS: tuple[Fact, ...] = (
         "relay: frames",
         {"0.19": "hello, descriptor, inbound, inbound_ack, outbound, outbound_result, interrupt, going_idle"},
         "RUN 0.19.0; LATER: contract v1 grows, and changes nothing",
-        ("hermesops/machines/capabilities/facts.py",),
-        f"{_GATEWAY_TEST}::test_operations_of_the_relay_only_grow",
+        ("hermesops/connector/frames.py", "hermesops/users/messaging/relay_secrets.py"),
+        "tests/contract/connector/test_real_gateway.py::test_the_agent_answers_in_the_messenger",
     ),
     Fact(
         "relay: operations",
@@ -254,8 +254,8 @@ FACTS: tuple[Fact, ...] = (
         "relay: a message that comes twice",
         {"0.19": "runs twice", "0.21": "dropped, by the last 512 in memory"},
         "RUN 0.19.0; LATER: gateway/relay/adapter.py",
-        ("hermesops/machines/capabilities/facts.py",),
-        f"{_GATEWAY_TEST}::test_operations_of_the_relay_only_grow",
+        ("hermesops/store/message_rows/incoming.py",),
+        "tests/contract/store/message_rows/test_message_rows.py::test_a_report_that_is_repeated_is_kept_once",
     ),
     Fact(
         "drain: marker .drain_request.json, read once a second",
@@ -307,15 +307,8 @@ FACTS: tuple[Fact, ...] = (
         "tests/unit/programs/node/instance/test_render.py",
     ),
     Fact(
-        "relay: frames and the bearer of a socket",
-        {"0.18": "contract 1: hello, descriptor, inbound, inbound_ack, outbound, outbound_result, going_idle"},
-        "RUN 0.19.0: gateway/relay/ws_transport.py, auth.py; LATER: the same, with more operations",
-        ("hermesops/connector/frames.py", "hermesops/users/messaging/relay_secrets.py"),
-        "tests/contract/connector/test_real_gateway.py::test_the_agent_answers_in_the_messenger",
-    ),
-    Fact(
         "relay: words that an agent takes while it is at a message",
-        {"0.18": "/approve, /deny, /stop"},
+        {"0.19": "/approve, /deny, /stop"},
         "RUN 0.19.0, with platform relay; LATER: the same words, and buttons",
         ("hermesops/users/messaging/routing.py",),
         "tests/contract/connector/test_real_gateway.py"
@@ -323,7 +316,7 @@ FACTS: tuple[Fact, ...] = (
     ),
     Fact(
         "relay: an answer that was finished without a socket",
-        {"0.18": "never sent, and in the transcript; one of a killed turn names no message"},
+        {"0.19": "never sent, and in the transcript; one of a killed turn names no message"},
         "RUN 0.19.0; LATER: the same",
         (
             "hermesops/users/messaging/answers.py",

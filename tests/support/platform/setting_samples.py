@@ -35,6 +35,8 @@ OF_A_PATTERN: Mapping[str, object] = {
     "billing.metered_prices": [NASTY],
     "connections.services": "gmail=ac_1,slack=ac_2",
     "connections.base_url": "https://composio.test",
+    "messengers.telegram_bot": "helium_bot",
+    "messengers.telegram_url": "https://telegram.test",
     "connections.agents_url": "https://pages.staging.hermes.example/mcp",
     "platform.account": "111122223333",
     "platform.region": "eu-central-1",

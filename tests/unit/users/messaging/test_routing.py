@@ -17,8 +17,8 @@ from hermesops.users.messaging.routing import (
     Link,
     Mark,
     Queue,
-    Route,
     Reply,
+    Route,
     Unlink,
     route,
 )
