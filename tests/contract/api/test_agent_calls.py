@@ -168,8 +168,10 @@ async def test_a_disconnected_service_is_out_of_reach_at_once(api: UsersApi, age
     await agent.begin()
     assert await agent.tools() == ["GMAIL_WHO_AM_I", "SLACK_WHO_AM_I"]
     UserConnections(api.all_rows).disconnect(api.ada.user_id, "gmail")
+    before = api.composio.requests["POST"]
     answer = await agent.send("tools/call", {"name": "GMAIL_WHO_AM_I", "arguments": {}})
     assert (answer.status_code, answer.json()["code"]) == (404, "session-ended")
+    assert api.composio.requests["POST"] == before + 1, "a new session is opened, and the call does not reach it"
     await agent.begin()
     assert await agent.tools() == ["SLACK_WHO_AM_I"]
     assert len(api.composio.sessions) == 1

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.model.chat.transcript import AgentView
@@ -44,22 +45,24 @@ async def has_run(api: UsersApi) -> None:
 async def test_a_turn_goes_on_once_the_database_is_back(
     api: UsersApi, ada: Client, postgresql_server: PostgreSql
 ) -> None:
-    async with asyncio.timeout(30), ada.send("go") as events:
-        assert (await anext(events)).kind == "turn"
-        await has_run(api)
-        api.agent.push(api.agent.run, "message.delta", delta="first ")
-        assert (await anext(events)).data == {"text": "first "}
-        postgresql_server.crash()
-        try:
-            api.agent.push(api.agent.run, "approval.request", command="rm -r /", choices=["once", "deny"])
-            api.agent.push(api.agent.run, "message.delta", delta="second ")
-            assert (await anext(events)).data == {"text": "second "}  # and no request that nobody recorded
-            api.agent.end(api.agent.run, "first second third")
-            await pause(0.5)
-        finally:
-            postgresql_server.start()
-        assert [(event.kind, event.data) async for event in events] == [("done", {"text": "first second third"})]
+    with capture_logs() as lines:
+        async with asyncio.timeout(30), ada.send("go") as events:
+            assert (await anext(events)).kind == "turn"
+            await has_run(api)
+            api.agent.push(api.agent.run, "message.delta", delta="first ")
+            assert (await anext(events)).data == {"text": "first "}
+            postgresql_server.crash()
+            try:
+                api.agent.push(api.agent.run, "approval.request", command="rm -r /", choices=["once", "deny"])
+                api.agent.push(api.agent.run, "message.delta", delta="second ")
+                assert (await anext(events)).data == {"text": "second "}  # and no request that nobody recorded
+                api.agent.end(api.agent.run, "first second third")
+                await pause(0.5)
+            finally:
+                postgresql_server.start()
+            assert [(event.kind, event.data) async for event in events] == [("done", {"text": "first second third"})]
     assert api.agent.posts == 1
+    assert not [line for line in lines if line["event"] == "turn_not_carried"], "its carrier waited, and kept it"
 
 
 async def test_a_reader_at_another_process_keeps_its_stream(

@@ -134,7 +134,7 @@ async def test_the_chats_socket_passes_and_no_other_path_becomes_one(
 
     async with contextlib.AsyncExitStack() as stack:
         await both(stack, processes)
-        door, _ = await stack.enter_async_context(opened(tmp_path, root, processes))
+        door, http = await stack.enter_async_context(opened(tmp_path, root, processes))
 
         def connecting(path: str) -> connect:
             url, context = f"wss://{ORIGIN}{path}", door.context()
@@ -144,6 +144,8 @@ async def test_the_chats_socket_passes_and_no_other_path_becomes_one(
             assert (await echoed(connection)).partition(": ")[2] == "hello"
         with pytest.raises(InvalidStatus):
             await stack.enter_async_context(connecting("/other"))
+        answer = await http.get("/other", headers={"upgrade": "websocket", "connection": "upgrade"})
+        assert "upgrade" not in answer.json()["headers"], "no process behind the door is asked to become a socket"
 
 
 async def test_a_session_stays_at_one_process_and_moves_where_that_one_is_gone(
@@ -202,6 +204,8 @@ async def test_many_requests_of_one_address_are_refused_and_another_address_is_s
         assert await statuses("2001:db8:1:1::5", 4) == [200] * 4
         assert 429 in await statuses("2001:db8:1:1:ffff::7", 4), "of the same network of 64 bits"
         assert await statuses("2001:db8:1:2::5", 4) == [200] * 4
+        assert await statuses("2001:db8::5", 4) == [200] * 4
+        assert 429 in await statuses("2001:db8::7", 4), "of the same network, written with :: in it"
         answers = [await http.get("/x", headers={"x-forwarded-for": "203.0.113.7"}) for _ in range(8)]
         refused = next(answer for answer in answers if answer.status_code == HTTPStatus.TOO_MANY_REQUESTS)
         assert (refused.json()["code"], refused.headers["retry-after"]) == ("too-many-requests", "5")

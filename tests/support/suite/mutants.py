@@ -44,6 +44,9 @@ HANG_S = 120
 BATCH = 20
 """Mutants that one worker runs at once, and shows together."""
 
+_WORKERS_EACH = 2
+"""Workers of a core: half of the time, a test waits for something."""
+
 _GRACE_S = 60
 _CRASHES = ("ImportError", "IndentationError", "ModuleNotFoundError", "NameError", "SyntaxError")
 
@@ -374,7 +377,7 @@ def run_and_show(mutants: Sequence[Mutant]) -> list[Outcome]:
     console = Console(width=140)
     table = Table("id", "place", Column("killed by", no_wrap=True), "seconds", title="mutants")
     alive = []
-    for outcome in run(TOP, mutants, workers=len(os.sched_getaffinity(0))):
+    for outcome in run(TOP, mutants, workers=_WORKERS_EACH * len(os.sched_getaffinity(0))):
         mutant = outcome.mutant
         console.print(f"{mutant.id} {outcome.verdict}", markup=False, highlight=False)
         table.add_row(
