@@ -57,8 +57,12 @@ def environment(home: Path, api: UsersApi, database: Database, origin: str, **mo
     return Environment.load(NAME, variables)
 
 
-def of_api(home: Path, api: UsersApi, origin: str, ring: str = "") -> Environment:
-    """The environment of a process of the API, with its keys and its certificate for the relay."""
+def of_api(home: Path, api: UsersApi, origin: str, ring: str = "", **more: str) -> Environment:
+    """The environment of a process of the API, with its keys and its certificate for the relay.
+
+    Args:
+        more: As of ``environment``.
+    """
     key = openssl.make()
     admitted = api.relay.callers.admit(API, openssl.request(key).decode(), why="test")
     replace_secret(home / "relay.pem", CallerPem(key.decode(), admitted.certificate, admitted.authorities).text)
@@ -68,7 +72,7 @@ def of_api(home: Path, api: UsersApi, origin: str, ring: str = "") -> Environmen
         "HERMESOPS_RELAY_URL": f"https://{HOST}:{api.relay.port}",
         "HERMESOPS_RELAY_CREDENTIAL_FILE": str(home / "relay.pem"),
     }
-    return environment(home, api, api.database, origin, **relay)
+    return environment(home, api, api.database, origin, **relay, **more)
 
 
 def of_connections(home: Path, api: UsersApi, origin: str, agents_url: str, ring: str = "") -> Environment:
