@@ -38,6 +38,12 @@ def test_a_cut_fence_is_closed_and_opened_again_with_its_language() -> None:
     assert all(part.text.startswith("```python\n") for part in parts[1:-1])
 
 
+def test_what_closes_and_opens_a_fence_counts() -> None:
+    for limit in SMALL:
+        parts = split("```python\n" + "x" * 900 + "\n```", limit)
+        assert max(limit.length(part.text) for part in parts) <= limit.most
+
+
 @each_case("grapheme", [FAMILY, FLAG, THUMB, ACCENT])
 def test_no_part_ends_inside_of_what_is_seen_as_one_character(grapheme: str) -> None:
     text = grapheme * 60

@@ -34,6 +34,7 @@ def test_a_message_is_read() -> None:
     "message",
     [
         {**MESSAGE, "chat": {"id": -5, "type": "group"}},
+        {**MESSAGE, "chat": {"id": 111, "type": "group"}},
         {**MESSAGE, "chat": {"id": 112, "type": "private"}},
         {**MESSAGE, "from": {**PERSON, "is_bot": True}},
         {**MESSAGE, "from": {"id": 111}},
