@@ -11,7 +11,7 @@ import pytest
 from hermesops.agents.instances.releases.rollback import roll_back_release
 from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.base.waiting import Pending, until
-from hermesops.errors import UnavailableError
+from hermesops.errors import HermesError
 from hermesops.programs.node.release.activation import History
 from hermesops.wire.protocol import PROGRAM
 from tests.support.images.builds import Made
@@ -247,19 +247,20 @@ async def test_0_19_a_newer_one_and_0_19_again_each_have_the_users_configuration
 
 
 _LISTS = "find / /var/lib/hermes -xdev"
+_IDLE = "^/(run|tmp) |/var/log/journal/|/var/lib/hermes( |/(logs|state|cron|kanban.db))"
+"""Written on a machine that has nothing to do: by its journal, by its agent, and for a command of the toolbox."""
+
 _DIGEST = (
     f"{{ {_LISTS} -printf '%p %y %m %U:%G %T@ %s %l\\n'; {_LISTS} -type f -print0 | xargs -0 sha256sum; }}"
-    " | grep -vE '/var/lib/hermes/(logs|state|cron)(/| )' | sort"
+    f" | grep -vE '{_IDLE}' | sort -u"
 )
-"""Content, mode, owner and time of all files and folders, but for those that an idle agent writes."""
+"""Content, mode, owner and time of all other files and folders."""
 
-_RENAMED = (
-    _OLDER
-    + """agent:
-  max_turns: 17
-"""
-)
-"""A configuration of before 0.18, of whose settings the migration renames one."""
+_RENAMED = _OLDER.replace("_config_version: 20", "_config_version: 10") + "agent:\n  max_turns: 17\n"
+"""A configuration of which the migration renames the user's own provider."""
+
+
+_LOST = ("providers.mine.api",)
 
 
 async def _differences(agent: Agent) -> str:
@@ -273,7 +274,7 @@ async def _refused(slots: ReleaseClient, agent: Agent, node_instead: str, *, tim
     await agent.channel.put(f"{PROGRAM}.fake", f"#!/bin/sh\n{node_instead}\n".encode(), mode=0o755)
     await agent.run(f"mv {PROGRAM} {PROGRAM}.real && mv {PROGRAM}.fake {PROGRAM}")
     try:
-        with pytest.raises(UnavailableError) as problem:
+        with pytest.raises(HermesError) as problem:
             await slots.preview_activation(agent.machine_id, 33, timeout_s=timeout_s)
     finally:
         await agent.run(f"mv {PROGRAM}.real {PROGRAM}")
@@ -296,11 +297,11 @@ async def test_a_preview_of_an_older_release_names_the_settings_lost_and_changes
     await agent.run(f"sed -i s,127.0.0.1:9,127.0.0.1:10, {_CONFIG}")
     await agent.run(f"{_DIGEST} >/run/before", timeout_s=300)
     preview = await slots.preview_activation(agent.machine_id, 33, timeout_s=20)
-    assert (preview.before, preview.settings_lost, preview.settings_migrated) == (newer.id, ("providers.mine.api",), 1)
+    assert (preview.before, preview.settings_lost, preview.settings_migrated) == (newer.id, _LOST, 1)
     assert await _differences(agent) == "", "a preview changes nothing"
 
     # A hermes-node that hangs, or whose answer is none, is a problem, and never the answer that nothing is lost.
-    assert "timed out" in await _refused(slots, agent, "exec sleep 600", timeout_s=3)
+    assert "reached its time limit" in await _refused(slots, agent, "exec sleep 600", timeout_s=3)
     assert "malformed answer" in await _refused(slots, agent, 'echo \'{"settings_lost": "none"}\'')
     assert "malformed answer" in await _refused(slots, agent, "echo '{}'")
     assert "malformed answer" in await _refused(slots, agent, "echo ready")
