@@ -9,13 +9,13 @@ from hermesops.machines.release.source.limits import Limits
 from hermesops.machines.release.source.memory_scope import MemoryScope, kills_in
 
 
-@pytest.mark.parametrize("asked", [1 << 20, 1 << 60])
-def test_a_build_gets_no_more_than_three_quarters_of_the_computer(monkeypatch: pytest.MonkeyPatch, asked: int) -> None:
+@pytest.mark.parametrize("wanted_bytes", [1 << 20, 1 << 60])
+def test_a_build_gets_no_more_than_three_quarters_of_the_computer(monkeypatch: pytest.MonkeyPatch, wanted_bytes: int) -> None:
     monkeypatch.setattr(MemoryScope, "is_there", lambda _: True)
-    scope = Isolation(Limits(memory_bytes=asked)).scope
+    scope = Isolation(Limits(memory_bytes=wanted_bytes)).scope
     assert scope
     has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert scope.limit_bytes == min(asked, has * 3 // 4)
+    assert scope.limit_bytes == min(wanted_bytes, has * 3 // 4)
     assert f"--property=MemoryMax={scope.limit_bytes}" in scope.trial()
 
 
