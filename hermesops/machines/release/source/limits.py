@@ -22,7 +22,7 @@ class Limits:
     Attributes:
         seconds: Until it is ended.
         memory_bytes: Memory of all its processes and files where systemd counts it, else address space of each process.
-            Where systemd counts it, it is at most three quarters of this computer's.
+            Where systemd counts it, it is at most half of this computer's.
         files_bytes: All files that it has and makes, in memory.
         output_bytes: Its result, and each file that it writes.
         processes: Processes and threads at once.

@@ -17,7 +17,7 @@ from pathlib import Path
 _BOOTED = Path("/run/systemd/system")
 """Is there where systemd is the first process: sd_booted(3)."""
 
-_TRIED_S = 30.0
+_TRIED_S = 10.0
 _GROUP = "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)"
 _SHOWS = f'cat "{_GROUP}/memory.max"'
 _WATCHES = f"""
@@ -72,8 +72,8 @@ class MemoryScope:
 
 
 def most_bytes() -> int:
-    """The most memory for one group: three quarters of this computer's, so that its own programs keep the rest."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 3 // 4
+    """The most memory for one group: half of this computer's, in whole pages, as the kernel keeps a limit."""
+    return os.sysconf("SC_PHYS_PAGES") // 2 * os.sysconf("SC_PAGE_SIZE")
 
 
 def kills_in(report: bytes) -> int:
