@@ -1,27 +1,26 @@
 """A build that takes too much memory is ended by the kernel, where systemd counts it: on a whole computer.
 
-The walls are those of ``release build --source``; each of the build's processes stays below what one may reserve.
+The walls are those of ``release build --source``, run there by ``Isolation`` for root and for a user without rights,
+each in a unit that ``systemd-run`` makes. Each of the build's processes stays below what one may reserve.
 """
 
-import io
 import os
-from collections.abc import AsyncIterator
-from pathlib import Path
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 
 import pytest
 
-from hermesops.machines.release.source.archive import SourceFile
-from hermesops.machines.release.source.isolation import PYTHON, Isolation, Limits, pack
-from hermesops.machines.release.source.memory_scope import MemoryScope, kills_in
-from hermesops.vendor.channel import Completed
 from tests.support.real.machines.qemu_guest import Guest, booted_guest
+from tests.support.releases import build_walls
+from tests.support.releases.build_walls import End
 from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.qemu
 
 _MIB = 1 << 20
 _LIMIT = 256 * _MIB
-_REPORT = Path("/root/kills")
+_COMPUTER_MIB = 1024
 _TAKES = "import sys\ntaken = bytearray(b'x') * ({mib} << 20)\nprint('had it all')"
 _FORKS = """
 import os, sys, time
@@ -35,7 +34,7 @@ for _ in range(4):
     children.append(child)
 print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
 """
-_FILES = "open('/build/large', 'wb').write(bytes(400 << 20))"
+_FILES = "open('/build/large', 'wb').write(bytes(200 << 20)); open('/build/other', 'wb').write(bytes(200 << 20))"
 _RESERVES = """
 import mmap
 held = mmap.mmap(-1, 6 << 30, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
@@ -43,53 +42,93 @@ print('had it all')
 """
 """More than a limit of address space permits, and hardly any memory."""
 
+_UNITS = "systemctl list-units --all --no-legend --plain --type=scope 'run-*'"
+_USERS_UNITS = f"setpriv --reuid=builder --regid=builder --init-groups env XDG_RUNTIME_DIR=/run/user/1000 {_UNITS}"
+
+
+_USERS_SYSTEMD = (
+    "systemctl unmask systemd-logind.service && systemctl restart dbus systemd-logind"
+    " && loginctl enable-linger builder && systemctl start user@1000.service"
+)
+"""Machines have no logind, and so no systemd for each user."""
+
+
+@dataclass
+class Bench:
+    """A booted computer with the walls on it, and a user without rights whose own systemd runs."""
+
+    guest: Guest
+
+    async def build(self, code: str, user: str, limits: Mapping[str, float]) -> End:
+        """Run a build as a user."""
+        await self.guest.put("/run/setup.py", code)
+        home = {"HOME": "/root" if user == "root" else f"/home/{user}"}
+        command = build_walls.command({"seconds": 120, **limits})
+        done = await self.guest.run(command, user=user, env=home, cwd="/", timeout_s=300)
+        assert done.exit_code == 0, f"{done.text} {done.stderr.decode()}"
+        return End.read(done.text)
+
+    async def left(self) -> str:
+        """Files, processes and units of a build that are on the computer."""
+        users = _USERS_UNITS.replace("systemctl", "systemctl --user")
+        commands = (build_walls.LEFT, build_walls.RUNNING, _UNITS, users)
+        return "".join([await self.guest.output(command) for command in commands])
+
 
 @pytest.fixture(scope="module")
-async def guest() -> AsyncIterator[Guest]:
-    """A booted computer with bubblewrap."""
-    require(os.geteuid() == 0, "root")  # the command is the one of root
-    async with booted_guest(memory_mib=1024, packages=("bubblewrap",)) as guest:
-        yield guest
+async def bench() -> AsyncIterator[Bench]:
+    require(os.geteuid() == 0, "root")  # makes what the computer boots from
+    require(shutil.which("bwrap") is not None, "bubblewrap")
+    packages = ("bubblewrap", "dbus-user-session", "libpam-systemd")
+    async with booted_guest(memory_mib=_COMPUTER_MIB, packages=packages) as guest:
+        await guest.put("/run/walls.tar", build_walls.packed())
+        await guest.put("/opt/build.py", build_walls.RUN)
+        await guest.output(build_walls.UNPACK)
+        await guest.output(_USERS_SYSTEMD, timeout_s=200)
+        await guest.output("touch /run/begun")
+        yield Bench(guest)
 
 
-async def _run(guest: Guest, code: str) -> tuple[Completed, int]:
-    """Run a program behind the walls in a group of its own; its end, and the processes that the kernel ended."""
-    packed = io.BytesIO()
-    pack({"source/setup.py": SourceFile(code.encode())}, packed)
-    isolation = Isolation(Limits(memory_bytes=_LIMIT, seconds=60.0))
-    words = isolation.command([PYTHON, "-I", "setup.py"], {}, MemoryScope(_LIMIT), _REPORT)
-    await guest.put("/root/given.tar", packed.getvalue())
-    await guest.put("/root/run.sh", 'exec "$@" </root/given.tar\n')
-    command = " ".join(_quoted(word) for word in words)
-    done = await guest.run(f"sh /root/run.sh {command}", timeout_s=120)
-    report = await guest.run(f"cat {_REPORT}")
-    return done, kills_in(report.text.encode())
+BY_ROOT_AND_ANYBODY = pytest.mark.parametrize("user", ["root", "builder"])
 
 
-def _quoted(word: str) -> str:
-    return "'" + word.replace("'", "'\\''") + "'"
+async def _is_too_much(bench: Bench, user: str, code: str) -> None:
+    end = await bench.build(code, user, {"memory_bytes": _LIMIT})
+    assert end.counted == _LIMIT
+    assert end.refused == "the build used more than 256 MiB of memory and was stopped"
+    assert "compare the SHA-256 with the one that upstream publishes" in end.hint
+    assert await bench.left() == ""
 
 
-async def test_the_limit_holds_here(guest: Guest) -> None:
-    trial = " ".join(_quoted(word) for word in MemoryScope(_LIMIT).trial())
-    assert (await guest.output(trial)).strip() == str(_LIMIT)
+@BY_ROOT_AND_ANYBODY
+async def test_a_build_that_takes_too_much_is_ended_named_and_leaves_nothing(bench: Bench, user: str) -> None:
+    await _is_too_much(bench, user, _TAKES.format(mib=400))
 
 
-@pytest.mark.parametrize(
-    ("code", "why"),
-    [(_TAKES.format(mib=400), "one process"), (_FORKS, "processes below the limit each"), (_FILES, "files in memory")],
-    ids=["process", "processes", "files"],
-)
-async def test_a_build_that_takes_too_much_is_ended_and_counted(guest: Guest, code: str, why: str) -> None:
-    done, kills = await _run(guest, code)
-    assert kills >= 1, f"{why}: {done}"
-    assert "had it all" not in done.text
-    assert (
-        "no such" not in (await guest.run("systemctl list-units --type=scope --no-legend | grep -c run- || true")).text
-    )
+async def test_processes_below_the_limit_each_are_ended_together(bench: Bench) -> None:
+    await _is_too_much(bench, "builder", _FORKS)
 
 
-@pytest.mark.parametrize("code", [_TAKES.format(mib=100), _RESERVES], ids=["small", "reserves"])
-async def test_a_build_within_its_limit_runs_whatever_it_reserves(guest: Guest, code: str) -> None:
-    done, kills = await _run(guest, code)
-    assert (done.exit_code, done.text.strip(), kills) == (0, "had it all", 0), done
+async def test_files_in_memory_count(bench: Bench) -> None:
+    await _is_too_much(bench, "root", _FILES)
+
+
+async def test_a_build_gets_no_more_than_half_of_the_computer(bench: Bench) -> None:
+    end = await bench.build(_TAKES.format(mib=900), "root", {})
+    assert 0 < end.counted < _COMPUTER_MIB * _MIB // 2
+    assert end.refused == f"the build used more than {end.counted // _MIB} MiB of memory and was stopped"
+    assert await bench.left() == ""
+
+
+async def test_a_build_within_its_limit_runs_whatever_it_reserves(bench: Bench) -> None:
+    end = await bench.build(_RESERVES, "builder", {"memory_bytes": _LIMIT})
+    assert (end.output.strip(), end.refused, end.counted) == ("had it all", "", _LIMIT)
+    assert await bench.left() == ""
+
+
+@BY_ROOT_AND_ANYBODY
+async def test_a_build_whose_memory_is_counted_ends_in_time_with_its_unit(bench: Bench, user: str) -> None:
+    end = await bench.build(build_walls.LINGERS, user, {"seconds": 40})
+    assert end.refused == "the build did not end within 40 s and was stopped"
+    assert end.counted
+    assert await bench.left() == ""

@@ -71,13 +71,15 @@ async def node(agent: Agent, words: str) -> dict[str, Any]:
 async def test_a_machine_goes_over_to_a_release_with_its_own_python_and_back(
     built_image: Made, agent: Agent, tmp_path: Path
 ) -> None:
+    started = time.monotonic()
     lock = await asyncio.to_thread(build, built_image, tmp_path)
+    print(f"built in {time.monotonic() - started:.1f} s")  # noqa: T201 - a figure for a person
     assert (lock.origin, list(lock.pythons)) == ("source", [own_python.PYTHON])
     first = built_image.release.id
     before = await agent.run(_PROGRAM_OF_GATEWAY)
     bundle, started = HandedOut(ReleaseId(lock.id), built_image.workshop.releases), time.monotonic()
     await ReleaseClient(built_image.world.channel).install(agent.machine_id, bundle, python=base_python())
-    print(f"installed in {time.monotonic() - started:.1f} s")  # noqa: T201 - a figure for a person
+    print(f"installed in {time.monotonic() - started:.1f} s")  # noqa: T201 - as above
     answer = await node(agent, f"release activate {lock.id}")
     print(f"activated in {answer['seconds']} s, trial {answer['trial_s']} s")  # noqa: T201 - as above
     assert all(check["ok"] for check in answer["checks"])

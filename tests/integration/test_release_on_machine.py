@@ -11,6 +11,7 @@ import pytest
 from hermesops.agents.instances.releases.rollback import roll_back_release
 from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.base.waiting import Pending, until
+from hermesops.errors import HermesError
 from hermesops.programs.node.release.activation import History
 from hermesops.wire.protocol import PROGRAM
 from tests.support.images.builds import Made
@@ -243,3 +244,66 @@ async def test_0_19_a_newer_one_and_0_19_again_each_have_the_users_configuration
     assert (await agent.run("systemctl show -P Result hermes-relief.service")).strip() == "success"
     assert await agent.run("systemctl show -P ActiveEnterTimestampMonotonic hermes-gateway.service") == started
     assert (await agent.run("systemctl is-enabled hermes-relief.timer")).strip() == "enabled"
+
+
+_LISTS = "find / /var/lib/hermes -xdev"
+_IDLE = "^/(run|tmp) |/var/log/journal/|/var/lib/hermes( |/(logs|state|cron|kanban.db))"
+"""Written on a machine that has nothing to do: by its journal, by its agent, and for a command of the toolbox."""
+
+_DIGEST = (
+    f"{{ {_LISTS} -printf '%p %y %m %U:%G %T@ %s %l\\n'; {_LISTS} -type f -print0 | xargs -0 sha256sum; }}"
+    f" | grep -vE '{_IDLE}' | sort -u"
+)
+"""Content, mode, owner and time of all other files and folders."""
+
+_RENAMED = _OLDER.replace("_config_version: 20", "_config_version: 10") + "agent:\n  max_turns: 17\n"
+"""A configuration of which the migration renames the user's own provider."""
+
+
+_LOST = ("providers.mine.api",)
+
+
+async def _differences(agent: Agent) -> str:
+    """The differences of the machine's files since ``/run/before`` was made."""
+    await agent.run(f"{_DIGEST} >/run/after", timeout_s=300)
+    return (await agent.channel.run("diff /run/before /run/after", timeout_s=60)).text
+
+
+async def _refused(slots: ReleaseClient, agent: Agent, node_instead: str, *, timeout_s: float = 20) -> str:
+    """The problem of a preview, where a script is the machine's hermes-node."""
+    await agent.channel.put(f"{PROGRAM}.fake", f"#!/bin/sh\n{node_instead}\n".encode(), mode=0o755)
+    await agent.run(f"mv {PROGRAM} {PROGRAM}.real && mv {PROGRAM}.fake {PROGRAM}")
+    try:
+        with pytest.raises(HermesError) as problem:
+            await slots.preview_activation(agent.machine_id, 33, timeout_s=timeout_s)
+    finally:
+        await agent.run(f"mv {PROGRAM}.real {PROGRAM}")
+    return problem.value.message
+
+
+@pytest.mark.turns(45)
+async def test_a_preview_of_an_older_release_names_the_settings_lost_and_changes_nothing(
+    built_image: Made, agent: Agent, tmp_path: Path
+) -> None:
+    releases = RealReleases(built_image.workshop.releases, built_image.release, base_python(), tmp_path)
+    newer, slots = releases.newer("0.21.0", schema=50), ReleaseClient(built_image.world.channel)
+    await agent.channel.put(_CONFIG, _RENAMED.encode(), mode=0o600)
+    await agent.run(f"chown hermes:hermes {_CONFIG}")
+    await releases.deploy(agent.channel, newer)
+    await node(agent, f"release activate {newer.id} --no-trial --confirm-within 200")
+    await node(agent, f"release confirm {newer.id}")
+    assert (await slots.preview_activation(agent.machine_id, 33, timeout_s=20)).settings_lost == ()
+    await _set_turns(agent, 17, 23)
+    await agent.run(f"sed -i s,127.0.0.1:9,127.0.0.1:10, {_CONFIG}")
+    await agent.run(f"{_DIGEST} >/run/before", timeout_s=300)
+    preview = await slots.preview_activation(agent.machine_id, 33, timeout_s=20)
+    assert (preview.before, preview.settings_lost, preview.settings_migrated) == (newer.id, _LOST, 1)
+    assert await _differences(agent) == "", "a preview changes nothing"
+
+    # A hermes-node that hangs, or whose answer is none, is a problem, and never the answer that nothing is lost.
+    assert "reached its time limit" in await _refused(slots, agent, "exec sleep 600", timeout_s=3)
+    assert "malformed answer" in await _refused(slots, agent, 'echo \'{"settings_lost": "none"}\'')
+    assert "malformed answer" in await _refused(slots, agent, "echo '{}'")
+    assert "malformed answer" in await _refused(slots, agent, "echo ready")
+    assert "release preview" in await _refused(slots, agent, "kill -9 $$")
+    assert "release preview" in await _refused(slots, agent, "head -c 30000000 /dev/zero | tr '\\0' x")

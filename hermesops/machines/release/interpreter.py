@@ -17,7 +17,8 @@ from hermesops.errors import RefusedError
 from hermesops.machines.image.packages.download import NEWEST_GLIBC
 from hermesops.machines.release.pinned import PinnedFile
 from hermesops.machines.release.source.archive import MAX_ARCHIVE, SourceFile, SourceTree, read_tree
-from hermesops.machines.release.source.isolation import Isolation, Limits
+from hermesops.machines.release.source.isolation import Isolation
+from hermesops.machines.release.source.limits import Limits
 
 _BINARY = re.compile(r"bin/python3\.[0-9]{1,2}")
 _GZIP = b"\x1f\x8b"

@@ -181,14 +181,19 @@ class RollbackResult:
             int(result.get("listed") or 0),
             str(result.get("kept") or ""),
             int(result.get("settings_migrated") or 0),
-            _settings(result.get("settings_lost")),
+            _settings(result.get("settings_lost", [])),
         )
 
 
 def _settings(names: object) -> tuple[str, ...]:
-    """Names of settings, which are a user's own text."""
-    listed = names if isinstance(names, list) else []
-    return tuple(one_line(str(name))[:_NAME] for name in listed[:_NAMED])
+    """Names of settings, which are a user's own text; an older hermes-node sends none.
+
+    Raises:
+        TypeError: It is no list. An answer that is not understood does not mean that nothing is lost.
+    """
+    if not isinstance(names, list):
+        raise TypeError("settings_lost is no list")
+    return tuple(one_line(str(name))[:_NAME] for name in names[:_NAMED])
 
 
 def _is_activity_unknown(status: Mapping[str, Any]) -> bool:

@@ -14,7 +14,8 @@ from hermesops.machines.release.builder.build import Builder, BuildRequest
 from hermesops.machines.release.builder.rebuild import Rebuilder
 from hermesops.machines.release.builder.resolver import Resolver
 from hermesops.machines.release.pinned import PinnedFile
-from hermesops.machines.release.source.isolation import Isolation, Limits
+from hermesops.machines.release.source.isolation import Isolation
+from hermesops.machines.release.source.limits import Limits
 from hermesops.machines.release.source.memory_scope import MemoryScope
 from hermesops.wire.documents.lock import Lock
 from tests.support.releases.own_python import own_python_archive

@@ -33,6 +33,7 @@ _TIDY_S = 60.0
 _KEPT = 3
 """Slots that stay on a machine: the one that runs, the one before, and one more to go back to."""
 
+_PREVIEW = "release preview"
 _ROUNDS = 3
 """Attempts to upload files that a machine reports missing; complete uploads are kept."""
 
@@ -200,7 +201,9 @@ class ReleaseClient:
             RefusedError: There is no such slot, or its hermes-node is older than that command.
             UnavailableError: The machine does not answer.
         """
-        return await self._preview(machine_id, f" --to {to}" if to else "", timeout_s)
+        answer = await self._preview(machine_id, f" --to {to}" if to else "", timeout_s)
+        with understood(machine_id, _PREVIEW):
+            return RollbackResult.from_told(answer)
 
     async def preview_activation(self, machine_id: MachineId, schema: int, *, timeout_s: float) -> RollbackResult:
         """The settings that ``activate`` would migrate and lose now. Changes nothing, and needs no lease.
@@ -210,18 +213,19 @@ class ReleaseClient:
 
         Raises:
             RefusedError: Its hermes-node is older than that command.
-            UnavailableError: The machine does not answer.
+            UnavailableError: The machine does not answer, or its answer names no settings.
         """
-        return await self._preview(machine_id, f" --schema {schema}", timeout_s)
+        answer = await self._preview(machine_id, f" --schema {schema}", timeout_s)
+        with understood(machine_id, _PREVIEW):
+            # Each hermes-node that knows this preview lists them: an answer without a list is malformed.
+            return RollbackResult.from_told({"settings_lost": None, **answer})
 
-    async def _preview(self, machine_id: MachineId, options: str, timeout_s: float) -> RollbackResult:
-        words = f"{PROGRAM} release preview{options}"
+    async def _preview(self, machine_id: MachineId, options: str, timeout_s: float) -> Mapping[str, Any]:
+        words = f"{PROGRAM} {_PREVIEW}{options}"
         done = await self.channel_to(machine_id).run(words, timeout_s=timeout_s)
         if done.exit_code == ExitCode.BAD_REQUEST:
             raise RefusedError("its hermes-node is older than this preview")
-        answer = _answer(done, machine_id, "release preview")
-        with understood(machine_id, "release preview"):
-            return RollbackResult.from_told(answer)
+        return _answer(done, machine_id, _PREVIEW)
 
     async def _changed(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Mapping[str, Any]:
         done = await node_commands.change(self.channel_to(machine_id), words, self.lease, timeout_s=timeout_s)

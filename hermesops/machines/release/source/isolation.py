@@ -21,12 +21,12 @@ from typing import IO
 from hermesops.errors import RefusedError
 from hermesops.machines.release.source import inside, memory_scope
 from hermesops.machines.release.source.archive import SourceFile
+from hermesops.machines.release.source.limits import Ending, Limits, refusal
 from hermesops.machines.release.source.memory_scope import MemoryScope
 
 _MIB = 1 << 20
 _NOBODY = "65534"
 _PLACE = "/build"
-_SHOWN = 400
 _SHARED_BYTES = 64 * _MIB
 """Files in ``/dev/shm``: semaphores of Python's multiprocessing, and little else."""
 
@@ -34,26 +34,8 @@ _ORPHANED_S = 30.0
 PYTHON = "/usr/bin/python3"
 """Unpacks the files, and builds where a release brings no Python; not ours, which may be in an operator's home."""
 
-_NO_NETWORK = ("network is unreachable", "name resolution", "name or service not known", "temporary failure in name")
 
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of a program.
-
-    Attributes:
-        seconds: Until it is ended.
-        memory_bytes: Memory of all its processes and files where systemd counts it, else address space of each process.
-        files_bytes: All files that it has and makes, in memory.
-        output_bytes: Its result, and each file that it writes.
-        processes: Processes and threads at once.
-    """
-
-    seconds: float = 600.0
-    memory_bytes: int = 4096 * _MIB
-    files_bytes: int = 2048 * _MIB
-    output_bytes: int = 256 * _MIB
-    processes: int = 64
+_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -64,13 +46,13 @@ class Isolation:
         bwrap: The program bubblewrap.
     """
 
-    limits: Limits = Limits()
+    limits: Limits = _LIMITS
     bwrap: str = "bwrap"
 
     @cached_property
     def scope(self) -> MemoryScope | None:
         """Bounds the memory of programs; ``None`` where this computer's systemd does not."""
-        scope = MemoryScope(self.limits.memory_bytes)
+        scope = MemoryScope(min(self.limits.memory_bytes, memory_scope.most_bytes()))
         return scope if scope.is_there() else None
 
     def run(
@@ -92,10 +74,10 @@ class Isolation:
             ending = self._ending(words, environment, given, result, messages)
             result.seek(0)
             output = result.read(self.limits.output_bytes)
-            if ending == _Ending(0):
+            if ending.is_good:
                 return output
             messages.seek(max(0, messages.seek(0, os.SEEK_END) - 64 * 1024))
-            raise _failure(title, ending, messages.read().decode(errors="replace"), self.limits)
+            raise refusal(title, ending, messages.read().decode(errors="replace"), self.limits)
 
     def command(
         self, words: Sequence[str], environment: Mapping[str, str], scope: MemoryScope | None, report: Path
@@ -116,7 +98,7 @@ class Isolation:
         given: IO[bytes],
         result: IO[bytes],
         messages: IO[bytes],
-    ) -> "_Ending":
+    ) -> Ending:
         with tempfile.NamedTemporaryFile(prefix="hermesops-kills-") as report:
             try:
                 done = subprocess.run(
@@ -129,10 +111,14 @@ class Isolation:
                     check=False,
                 )
             except subprocess.TimeoutExpired:
-                return _Ending(None)
-            counted = report.read()
-            is_started = self.scope is None or bool(counted.strip())
-            return _Ending(done.returncode, memory_scope.kills_in(counted), is_started)
+                return Ending(None)
+            return self._counted(done.returncode, report.read())
+
+    def _counted(self, code: int, report: bytes) -> Ending:
+        if self.scope is None:
+            return Ending(code)
+        kills, limit_bytes = memory_scope.kills_in(report), self.scope.limit_bytes
+        return Ending(code, kills, is_started=bool(report.strip()), counted_bytes=limit_bytes)
 
     def _walls(self, environment: Mapping[str, str], *, has_scope: bool) -> list[str]:
         bwrap = shutil.which(self.bwrap)
@@ -183,38 +169,3 @@ def pack(files: Mapping[str, SourceFile], target: IO[bytes]) -> None:
             member.size, member.mode = len(files[path].content), 0o755 if files[path].executable else 0o644
             archive.addfile(member, io.BytesIO(files[path].content))
     target.seek(0)
-
-
-@dataclass(frozen=True)
-class _Ending:
-    """The end of a program.
-
-    Attributes:
-        code: Its exit code; ``None`` for one that was ended because it ran too long.
-        kills: Processes of it that the kernel ended because they used too much memory.
-        is_started: Whether systemd made the unit around it; it counts the kills at the end of each.
-    """
-
-    code: int | None
-    kills: int = 0
-    is_started: bool = True
-
-
-def _failure(title: str, ending: _Ending, messages: str, limits: Limits) -> RefusedError:
-    lines = [line.strip() for line in messages.splitlines() if line.strip()]
-    last = (lines[-1] if lines else "no reason given")[:_SHOWN]
-    last = "".join(character if character.isprintable() else "?" for character in last)
-    if ending.code is None:
-        return RefusedError(f"{title} did not end within {limits.seconds:g} s and was stopped")
-    if ending.kills:
-        return RefusedError(f"{title} used more than {limits.memory_bytes // _MIB} MiB of memory and was stopped")
-    if not ending.is_started:
-        return RefusedError(f"systemd starts no unit around a build here: {last}", hint="build on another computer")
-    if last.startswith("bwrap:"):
-        return RefusedError(
-            f"this computer does not allow the walls around a build: {last}",
-            hint="allow user namespaces here, or build on another computer",
-        )
-    if any(words in messages.lower() for words in _NO_NETWORK):
-        return RefusedError(f"{title} asked for a network, and builds have none: {last}")
-    return RefusedError(f"{title} failed: {last}")

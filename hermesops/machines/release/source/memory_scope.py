@@ -71,6 +71,11 @@ class MemoryScope:
         return ["systemd-run", *whose, "--scope", "--quiet", "--collect", *limits, "--"]
 
 
+def most_bytes() -> int:
+    """The most memory for one group: half of this computer's, in whole pages, as the kernel keeps a limit."""
+    return os.sysconf("SC_PHYS_PAGES") // 2 * os.sysconf("SC_PAGE_SIZE")
+
+
 def kills_in(report: bytes) -> int:
     """The number of processes that the kernel ended for the limit; 0 where nothing was counted."""
     text = report.strip()

@@ -9,7 +9,7 @@ import pytest
 from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.machines.release.releases import HandedOut
-from hermesops.model.fleet.slot import BLOBS
+from hermesops.model.fleet.slot import BLOBS, RollbackResult
 from hermesops.model.ids import MachineId
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor.channel import Channel, Completed
@@ -130,3 +130,23 @@ async def test_what_an_agent_fails_before_a_change_is_said(node: Node, problem: 
 async def test_checks_of_another_shape_are_no_answer() -> None:
     with pytest.raises(UnavailableError, match="release ready"):
         await Node(answer={"checks": [7]}).slots().problem_of_agent(MACHINE)
+
+
+async def _previewed(node: Node) -> RollbackResult:
+    return await node.slots().preview_activation(MACHINE, 33, timeout_s=15)
+
+
+async def test_a_preview_of_an_older_release_names_the_settings_that_would_be_lost() -> None:
+    node = Node(answer={"release": "", "from": "r2", "settings_lost": ["model", "x\n\x1b[31mred"]})
+    preview = await _previewed(node)
+    assert node.asked == ["release preview --schema 33"]
+    assert (preview.before, preview.settings_lost[0], len(preview.settings_lost)) == ("r2", "model", 2)
+    assert preview.settings_lost[1].isprintable()
+    with pytest.raises(RefusedError, match="its hermes-node is older than this preview"):
+        await _previewed(Node(exit_code=2))
+
+
+@pytest.mark.parametrize("lost", [{}, {"settings_lost": None}, {"settings_lost": "model"}, {"settings_lost": {}}])
+async def test_a_preview_that_names_no_settings_does_not_mean_that_none_are_lost(lost: dict[str, object]) -> None:
+    with pytest.raises(UnavailableError, match="malformed answer to release preview"):
+        await _previewed(Node(answer={"release": "", "from": "r2", **lost}))
