@@ -25,8 +25,8 @@ _BELOW = ("hint", "next")
 _KNOWN_BY_BEGINNINGS = ("id", "user")
 """First columns whose ids commands know by the first eight characters."""
 
-_SENTENCES = ("detail", "description", "purpose", "title", "step", "why", "alerts")
-"""Columns of sentences and lists: they go below their row where they would fold into narrow lines beside it."""
+_SENTENCES = ("detail", "description", "purpose", "title", "step", "why", "alerts", "file")
+"""Columns of sentences, lists and paths: they go below their row where they would fold into narrow lines beside it."""
 
 _SHORT = 17
 """Columns of a cell that is never cut; a time without seconds has so many."""
