@@ -200,6 +200,8 @@ def _row(texts: list[str], columns: list[_Column], widths: list[int]) -> list[st
 
 
 def _below(text: str, width: int, commands: Collection[str]) -> list[str]:
+    if " " not in text:
+        return [f"{_INDENT}{text}"]  # a path; a terminal that is narrower goes on with it, so it can be copied
     for command in commands:
         text = text.replace(command, command.replace(" ", _KEPT_TOGETHER))
     return [f"{_INDENT}{_shown(piece)}" for piece in fold(text, width - len(_INDENT))]

@@ -103,3 +103,7 @@ def test_a_path_goes_below_its_row_so_that_it_can_be_copied() -> None:
     shown = table.fitted(["taken_at", "age", "reason", "instances", "size_bytes", "file"], [row], 80)
     assert shown.lines[-1] == f"    {path}"
     assert not shown.left_out
+    narrow = table.fitted(
+        ["taken_at", "reason", "instances", "file"], [["2026-11-30 06:00Z", "hourly", "26", path]], 60
+    )
+    assert narrow.lines[-1] == f"    {path}", "longer than a line, and whole"
