@@ -91,7 +91,7 @@ class Hint:
                     piece = part.option()
                 case _:
                     piece = _typed(part, environment)
-            line += f" {piece}" if line and piece[0] not in ",;:." else piece
+            line += piece if not line or line[-1] == "(" or piece[0] in ",;:.)" else f" {piece}"
         return line.lstrip("; ")  # what a sign stood behind was empty
 
     def commands(self, environment: str = "") -> list[str]:

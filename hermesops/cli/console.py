@@ -170,7 +170,7 @@ def _listed(
         name = listed.name_column(key, columns)
         return tables.Fitted([_text(_first(row, (name, *columns))) for row in chosen])
     if rows and not chosen:
-        empty = f"none of {len(rows)} rows passes the filter"
+        empty = f"none of {narration.counted(len(rows), 'row')} passes the filter"
     return _fitted(shown_columns(columns, chosen), chosen, empty, below)
 
 

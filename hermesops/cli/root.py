@@ -106,7 +106,7 @@ def _refusal_of_the_computer(failure: OSError) -> HermesError | None:
 
 
 def _misuse(failure: Any) -> int:  # noqa: ANN401 - its class is private to Typer
-    message = failure.format_message()
+    message = failure.format_message().replace("Value error, ", "")  # pydantic's, by which Typer reads values
     if "\n" in message:  # a group without a command answers with its whole help
         say(message)
     else:

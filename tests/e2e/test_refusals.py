@@ -30,7 +30,7 @@ REFUSED: tuple[tuple[tuple[str, ...], int, tuple[str, ...]], ...] = (
     (("provision", "ada", "--plan", "huge"), 2, ("unknown plan 'huge'", "light, heavy")),
     (("provision", "Ada Lovelace!", "--plan", "light"), 2, ("'Ada Lovelace!'", "alias")),
     (("provision", "ada", "--plan", "light"), 4, ("the local world is not up", "hermesops local up")),
-    (("provision", "ada"), 2, ("--plan",)),
+    (("provision", "ada"), 2, ("hermesops provision ada --plan light, or --plan heavy",)),
     (("provision",), 2, ("missing USER",)),
     (("provision", "ada", "--from", "users.csv", "--plan", "light"), 2, ("name one user, or use --from FILE",)),
     (("provision", "--from", "nowhere.csv"), 2, ("nowhere.csv: No such file",)),
@@ -59,6 +59,7 @@ REFUSED: tuple[tuple[tuple[str, ...], int, tuple[str, ...]], ...] = (
     (("operation", "continue", "nope"), 2, ("no operation 'nope'",)),
     (("--env", "../prod", "instance", "list"), 2, ("environment '../prod' is not a name",)),
     (("--env", "staging", "doctor"), 2, ("no environment 'staging'", "hermesops env list")),
+    (("fleet", "drift", "-o", "wide"), 2, ("'-o': 'wide' is not one of",)),
     (("bogus",), 2, ("No such command 'bogus'",)),
 )
 

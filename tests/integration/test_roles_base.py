@@ -101,6 +101,13 @@ async def test_the_journal_is_bounded_and_kept(applied: Applied) -> None:
     assert await applied.run("ls -d /var/log/journal/$(cat /etc/machine-id)")
 
 
+async def test_a_time_zone_set_by_hand_is_utc_again(applied: Applied) -> None:
+    await applied.run("ln -sf /usr/share/zoneinfo/Europe/Berlin /etc/localtime && test $(env -u TZ date +%Z) != UTC")
+    repaired = await applied.world.apply(applied.machine_id, ROLE, applied.world.base_variables)
+    assert repaired.status == "done", repaired.failure
+    assert await applied.run("env -u TZ date +%Z") == "UTC"
+
+
 async def test_nothing_failed_to_start(applied: Applied) -> None:
     assert await applied.run("systemctl --failed --no-legend --plain") == ""
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hermesops import errors
-from hermesops.errors import HermesError, RefusedError, UnavailableError, problem_of
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, problem_of
 from tests.support.suite.cases import each_case
 
 CODES = {
@@ -52,3 +52,13 @@ async def test_a_bug_is_no_problem_to_go_on_after() -> None:
 def test_a_message_is_what_a_log_shows() -> None:
     error = UnavailableError("no answer", hint="repeat it")
     assert (str(error), error.message, str(error.hint)) == ("no answer", "no answer", "repeat it")
+
+
+def test_a_hint_has_no_blank_within_brackets() -> None:
+    hint = Hint(
+        ("instance", "restart", "ada"), "if it has one (", ("release", "show", "R"), "); else", ("release", "list")
+    )
+    assert (
+        str(hint)
+        == "hermesops instance restart ada if it has one (hermesops release show R); else hermesops release list"
+    )

@@ -243,7 +243,7 @@ class EnvironmentChecks:
             return "none: no events of Stripe's are taken here"
         rules = rules_of(self.env.settings.billing, self.secrets(), is_production=self.env.is_production)
         mode = "live" if rules.livemode else "test"
-        return f"{len(rules.secrets)} signing secrets, of {mode} mode"
+        return f"{counted(len(rules.secrets), 'signing secret')}, of {mode} mode"
 
     async def _stripe_is_asked(self) -> str:
         settings, is_production = self.env.settings.billing, self.env.is_production

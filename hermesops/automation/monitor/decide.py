@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from hermesops.automation.monitor.facts import STOPPED, FleetFacts, InstanceFacts, PastRepair, span, suspicion
+from hermesops.base.narration import counted
 from hermesops.model.fleet.overview import GONE, READY, RepairKind
 from hermesops.model.ids import CellName, InstanceId, OperationId
 
@@ -325,10 +326,10 @@ class _Judging:
         same = [repair.began_s for repair in past if repair.kind is kind and repair.began_s <= _DAY_S]
         if kind is RepairKind.REPLACE:
             is_over = len(same) >= self._policy.replacements_per_day
-            return f"it was replaced {len(same)} times within a day" if is_over else ""
+            return f"it was replaced {counted(len(same), 'time')} within a day" if is_over else ""
         within = sum(began_s <= _HOUR_S for began_s in same)
         if within >= self._policy.reboots_per_hour:
-            return f"it was rebooted {within} times within an hour"
+            return f"it was rebooted {counted(within, 'time')} within an hour"
         if same and same[0] < (rest_s := REST_S * 2.0 ** min(len(same) - 1, 16)):
             return f"it was rebooted {span(same[0])} ago, and the next time is after {span(rest_s)}"
         return ""

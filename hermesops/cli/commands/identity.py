@@ -35,7 +35,7 @@ def list_() -> None:
     table("identity-list", "certificates", columns, rows, "no machine has a certificate yet")
 
 
-@app.command()
+@app.command(lists=True)
 def show(who: Who) -> None:
     """Show the certificates of one machine, newest first."""
     container = context.compose()
@@ -44,7 +44,7 @@ def show(who: Who) -> None:
         certificate_shapes.certificate(holder.title, certificate, now)
         for certificate in container.machine_certificates.list(holder)
     ]
-    columns = ("serial", "cell", "state", "issued_at", "not_after", "why")
+    columns = ("serial", "state", "not_after", "cell", "issued_at", "why")
     table("identity", "certificates", columns, rows, f"the machine of {holder.title} has none")
 
 

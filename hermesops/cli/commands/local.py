@@ -186,7 +186,7 @@ def set_(
 
     order = FaultOrder(kind, machine, times, method, path, status, seconds, probability, seed, for_s)
     rule = context.run(_world().set_fault(order))
-    often = f"{rule['times']} times" if rule["times"] else "every time"
+    often = counted(int(str(rule["times"])), "time") if rule["times"] else "every time"
     result("local-fault", {"fault": rule}, [f"{rule['kind']}: will happen {often}"])
 
 
@@ -234,7 +234,7 @@ def _show(status: "WorldStatus") -> None:
         return
     limits = "machines have the memory, CPU and disk of their server type, and no more"
     if status.unlimited:
-        limits = f"of their server type, machines are not held to: {', '.join(status.unlimited)}"
+        limits = f"machines are not limited to the {', '.join(status.unlimited)} of their server type"
     store = status.object_store
     backups = f"{store['endpoint']}  (key in {store['key_file']})" if store else "no object store until one is needed"
     lines = [

@@ -11,7 +11,7 @@ from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import resume_or_leave
 from hermesops.cli.options.watch import Every, Watch
-from hermesops.cli.printing.fields import field_lines
+from hermesops.cli.printing.fields import field_lines, in_words
 from hermesops.cli.printing.rows import for_people
 from hermesops.cli.views.fleet.work import whose
 from hermesops.errors import Hint
@@ -91,11 +91,11 @@ def lines(shown: Mapping[str, object]) -> list[str]:
     output = field_lines(plain)
     intent, lease = shown["intent"], shown["lease"]
     if isinstance(intent, Mapping):
-        output += [f"intent      {name}: {value}" for name, value in intent.items()]
+        output += [f"intent      {name}: {in_words(value)}" for name, value in intent.items()]
     output.append(
         f"at it now   {lease['holder']}, token {lease['token']}" if isinstance(lease, Mapping) else "at it now   nobody"
     )
-    output += ["", "steps"] + [_step(step) for step in _list(shown["steps"])]
+    output += ["", "steps"] + ([_step(step) for step in _list(shown["steps"])] or ["  none"])
     output += ["", "audit"] + [
         f"  {for_people(str(entry['at']))}  {entry['who']}  {entry['action']}  {entry['why']}"
         for entry in _list(shown["audit"])

@@ -42,7 +42,7 @@ def provision(
     With --from many users at once: every line is judged before anything is begun, --plan and --region count for lines
     that name none. Some that fail end in exit 6; the same command again does the rest.
     """
-    example = Hint(("provision", user or "USER", "--plan", "light"), "or heavy")
+    example = Hint(("provision", user or "USER", "--plan", "light"), ", or --plan heavy")
     if bool(user) == bool(source):
         raise UsageError("missing USER: name one user, or use --from FILE", hint=example)
     if source and wait:

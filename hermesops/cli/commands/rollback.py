@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hermesops.model.fleet.slot import RollbackResult
     from hermesops.model.rollout.records import Rollout
 
-_COLUMNS = ("user", "settings_lost", "rows_lost", "problem", "release", "settings_migrated", "rows_migrated")
+_COLUMNS = ("user", "release", "problem", "settings_lost", "rows_lost", "settings_migrated", "rows_migrated")
 
 
 def rollback(

@@ -1,7 +1,10 @@
 """The palette: words of the output with a meaning, and the style of each.
 
-Only named colours that terminals adapt to a dark or a light background, bold and dim. A style never stands alone: what
+Terminals do not adapt a colour to a light background: xterm's own yellow has a contrast of 1.7 to white. So colours are
+those of the fixed part of the palette of 256 that can be read on black and on white. A style never stands alone: what
 is coloured is the word that says the same.
+
+Source: ECMA-48, 8.3.117 (SGR); xterm's ``ctlseqs``, ``CSI 38;5;Ps m``, and its ``256colres.pl`` for the fixed colours.
 """
 
 import functools
@@ -17,18 +20,24 @@ if TYPE_CHECKING:
 class Style(StrEnum):
     """Styles of words on a terminal, by the names that rich gives them."""
 
-    GOOD = "green"
-    BUSY = "cyan"
-    WARNING = "yellow"
-    UNKNOWN = "magenta"
-    BAD = "bold red"
+    GOOD = "color(28)"
+    """Green."""
+    BUSY = "color(31)"
+    """Blue, towards cyan."""
+    WARNING = "color(130)"
+    """Orange, towards brown."""
+    UNKNOWN = "color(133)"
+    """Magenta."""
+    BAD = "bold color(160)"
+    """Red."""
     PAST = "dim"
     STRONG = "bold"
     """Headings, and commands that are next."""
-    LEAD = "bold cyan"
+    LEAD = "bold color(31)"
 
 
-_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
+_CODES = {"bold": "1", "dim": "2"}
+_NUMBERED = re.compile(r"color\((\d+)\)")
 _END = "\x1b[0m"
 
 _MEANINGS = {
@@ -90,10 +99,14 @@ def painted(line: str, commands: Collection[str] = ()) -> str:
     """A line with the escape sequences of its styles; arguments as those of ``spans``."""
     pieces, at = [], 0
     for begin, end, style in spans(line, commands):
-        codes = ";".join(_CODES[word] for word in style.split())
-        pieces += [line[at:begin], f"\x1b[{codes}m{line[begin:end]}{_END}"]
+        pieces += [line[at:begin], f"\x1b[{_codes(style)}m{line[begin:end]}{_END}"]
         at = end
     return "".join([*pieces, line[at:]])
+
+
+def _codes(style: Style) -> str:
+    """The parameters of a style's escape sequence."""
+    return ";".join(_NUMBERED.sub(r"38;5;\1", _CODES.get(word, word)) for word in style.split())
 
 
 def drawn(line: str) -> "Text":

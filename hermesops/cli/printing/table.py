@@ -25,8 +25,8 @@ _BELOW = ("hint", "next")
 _KNOWN_BY_BEGINNINGS = ("id", "user")
 """First columns whose ids commands know by the first eight characters."""
 
-_SENTENCES = ("detail", "description", "purpose", "title", "step", "why", "alerts")
-"""Columns of sentences and lists: they go below their row where they would fold into narrow lines beside it."""
+_SENTENCES = ("detail", "description", "purpose", "title", "step", "why", "alerts", "file")
+"""Columns of sentences, lists and paths: they go below their row where they would fold into narrow lines beside it."""
 
 _SHORT = 17
 """Columns of a cell that is never cut; a time without seconds has so many."""
@@ -200,6 +200,8 @@ def _row(texts: list[str], columns: list[_Column], widths: list[int]) -> list[st
 
 
 def _below(text: str, width: int, commands: Collection[str]) -> list[str]:
+    if " " not in text:
+        return [f"{_INDENT}{text}"]  # a path; a terminal that is narrower goes on with it, so it can be copied
     for command in commands:
         text = text.replace(command, command.replace(" ", _KEPT_TOGETHER))
     return [f"{_INDENT}{_shown(piece)}" for piece in fold(text, width - len(_INDENT))]

@@ -33,6 +33,8 @@ def test_a_list_takes_what_chooses_its_rows() -> None:
         words for words, command in FOUND.items() if any("--sort" in parameter.opts for parameter in command.params)
     }
     assert {words for words in FOUND if words.endswith(" list")} | {"doctor", "audit log", "instance verify"} <= lists
+    of_help = {words for words, command in FOUND.items() if (command.help or "").startswith("List ")}
+    assert of_help - lists == {"release check-upstream"}, "it prints sentences, and no rows to choose from"
     for words, command in FOUND.items():
         [form] = [parameter.type_descriptor.annotation for parameter in command.params if "-o" in parameter.opts]
         assert form is (ListFormat if words in lists else Format), words

@@ -75,6 +75,8 @@ def test_a_row_without_its_first_value_is_named_by_the_next_one(monkeypatch: pyt
 def test_no_row_that_was_asked_for_is_no_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(monkeypatch, Mode(filters=["user=c"])) == "none of 2 rows passes the filter\n"
     assert shown(monkeypatch, Mode(filters=["user=c"], only_names=True)) == ""
+    monkeypatch.setattr(sys.modules[__name__], "ROWS", ROWS[:1])
+    assert shown(monkeypatch, Mode(filters=["user=c"])) == "none of 1 row passes the filter\n"
 
 
 def test_what_had_no_room_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

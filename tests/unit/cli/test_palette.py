@@ -1,5 +1,6 @@
 """Words that carry a meaning are shown by it, wherever they say a state, and nowhere else."""
 
+import re
 from enum import StrEnum
 
 from hermesops.agents.drift import finding
@@ -64,10 +65,32 @@ def test_headings_leads_and_commands_are_strong() -> None:
     assert styled(f"hint: {command} says why", command) == [("hint:", Style.LEAD), (command, Style.STRONG)]
 
 
-def test_what_a_terminal_gets_is_the_line_with_named_colours() -> None:
-    assert palette.painted("ada  failed  x") == "ada  \x1b[1;31mfailed\x1b[0m  x"
+def luminance(colour: int) -> float:
+    """The relative luminance of a colour of the fixed cube: 16 + 36 red + 6 green + blue, each from 0 to 5."""
+    cube = divmod(colour - 16, 36)
+    levels = (cube[0], *divmod(cube[1], 6))
+    parts = [(0.0, 95.0, 135.0, 175.0, 215.0, 255.0)[level] / 255 for level in levels]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_each_colour_can_be_read_on_black_and_on_white() -> None:
+    colours = {style: re.findall(r"color\((\d+)\)", style) for style in Style}
+    assert {style for style, numbers in colours.items() if not numbers} == {Style.PAST, Style.STRONG}
+    words = {word for style in Style for word in re.sub(r"color\(\d+\)", "", style).split()}
+    assert words <= {"bold", "dim"}, "a colour that each terminal chooses cannot be read on each background"
+    for style, numbers in colours.items():
+        for shade in map(luminance, map(int, numbers)):
+            contrasts = ((shade + 0.05) / 0.05, 1.05 / (shade + 0.05))
+            assert min(contrasts) > 3.8, f"{style}: {contrasts[0]:.1f} to black, {contrasts[1]:.1f} to white"
+
+
+def test_what_a_terminal_gets_is_the_line_with_its_colours() -> None:
+    assert palette.painted("ada  failed  x") == "ada  \x1b[1;38;5;160mfailed\x1b[0m  x"
+    assert palette.painted("ada  running  x") == "ada  \x1b[38;5;28mrunning\x1b[0m  x"
+    assert palette.painted("USER  PLAN") == "\x1b[1mUSER  PLAN\x1b[0m"
     assert palette.painted("nothing here") == "nothing here"
     assert palette.drawn("ada  failed  x").plain == "ada  failed  x"
     assert [(span.start, span.end, span.style) for span in palette.drawn("ada  failed  x").spans] == [
-        (5, 11, "bold red")
+        (5, 11, "bold color(160)")
     ]

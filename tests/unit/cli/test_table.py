@@ -95,3 +95,15 @@ def test_a_sentence_goes_below_its_row_where_it_would_be_narrow() -> None:
         "    Replacements Replacements Replacements Replacements",
     ]
     assert table.fitted(columns, rows, 85).lines[0].endswith("DESCRIPTION"), "forty columns are enough beside it"
+
+
+def test_a_path_goes_below_its_row_so_that_it_can_be_copied() -> None:
+    path = "/home/you/.hermesops/local/registry-copies/20261130T060019Z-hourly.db"
+    row = ["2026-11-30 06:00Z", "20 min", "hourly", "26", "950272", path]
+    shown = table.fitted(["taken_at", "age", "reason", "instances", "size_bytes", "file"], [row], 80)
+    assert shown.lines[-1] == f"    {path}"
+    assert not shown.left_out
+    narrow = table.fitted(
+        ["taken_at", "reason", "instances", "file"], [["2026-11-30 06:00Z", "hourly", "26", path]], 60
+    )
+    assert narrow.lines[-1] == f"    {path}", "longer than a line, and whole"

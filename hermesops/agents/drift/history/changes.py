@@ -144,7 +144,7 @@ def _words(value: object) -> str:
             return "; ".join(f"{name} {_words(item)}" for name, item in value.items()) or "none"
         case list() | tuple():
             return "; ".join(map(_words, value)) or "none"
-    return str(value)
+    return str(value) or "none"
 
 
 def _of_run(cell: CellName, run: StackHistoryEntry) -> Happening:

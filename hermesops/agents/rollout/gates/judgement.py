@@ -74,7 +74,7 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], health: HealthObse
         failures,
         _health(spec, compared, len(running)),
         compared,
-        _probe(spec, running, health),
+        _probe(spec, targets, running, health),
         can_compare,
         _stops_at(failures, left),
     )
@@ -179,13 +179,17 @@ def _health(spec: Spec, compared: Sequence[Compared], running: int) -> GateAnswe
     return GateAnswer(GateResult.PASS, "; ".join(each.why for each in compared))
 
 
-def _probe(spec: Spec, running: Sequence[RolloutTarget], health: HealthObservation) -> GateAnswer:
+def _probe(
+    spec: Spec, targets: Sequence[RolloutTarget], running: Sequence[RolloutTarget], health: HealthObservation
+) -> GateAnswer:
     share = spec.gates.probe.share
     if not share:
         return GateAnswer(GateResult.PASS, "switched off")
     exercised = sum(target.id in health.liveness_of and health.liveness_of[target.id].exercised for target in running)
     if not running:
-        return GateAnswer(GateResult.NOT_EXERCISED, "no agent was changed yet")
+        is_changed = any(target.touched_at for target in targets)
+        why = "no changed agent runs the release" if is_changed else "no agent was changed yet"
+        return GateAnswer(GateResult.NOT_EXERCISED, why)
     words = f"{exercised} of {counted(len(running), 'agent')} answered a turn since the change"
     if exercised < share * len(running):
         return GateAnswer(GateResult.NOT_EXERCISED, f"{words} (needs {ceil(share * len(running))})")

@@ -77,8 +77,7 @@ def list_(
         return 0
     is_answered = not ask or run_if_answered(container.fleet_observation.ask_agents())
     listed = rows()
-    ends = ("ends_at",) if any(row["status"] == "ending" for row in listed) else ()
-    table("instance-list", "instances", (*view.COLUMNS[:3], *ends, *view.COLUMNS[3:]), listed, empty)
+    table("instance-list", "instances", view.columns(listed), listed, empty)
     unknown = sum(row["health"] == Condition.UNKNOWN for row in listed)
     if unknown and not ask:
         say(advice(f"{unknown} of unknown health:", ("instance", "list", "--ask"), "asks the agents"))

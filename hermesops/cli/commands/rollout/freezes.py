@@ -6,6 +6,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.console import advice, result, table
+from hermesops.cli.views.fleet.notices import freeze_span
 from hermesops.views.agents import rollouts as rollout_shapes
 
 Reason = Annotated[str, typer.Option("--reason", help="Reason, shown in rollouts that wait.")]
@@ -47,9 +48,8 @@ def freeze(
     begins_at = timestamp_of(begin, now=now) if begin else None
     ends_at = timestamp_of(until, now=now) if until else None
     created = container.freezes.set(begins_at=begins_at, ends_at=ends_at, reason=reason)
-    ends = f"until {created.ends_at:%Y-%m-%d %H:%M} UTC" if created.ends_at else "until it is lifted"
     line = advice(
-        f"environment {container.env.name}: rollouts are frozen {ends};",
+        f"environment {container.env.name}: rollouts are frozen {freeze_span(created, now)};",
         ("rollout", "unfreeze", created.id, "--reason", "WHY"),
         "ends the freeze",
     )

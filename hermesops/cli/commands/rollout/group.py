@@ -33,9 +33,10 @@ def _examples(*lines: str) -> str:
 app.command(epilog=_examples("abort", 'abort c6ad29 --reason "crashes on start"'))(controls.abort)
 for _verb in (
     *(controls.pause, controls.resume, controls.promote, controls.approve, controls.retry),
-    *(freezes.freeze, freezes.unfreeze, freezes.freezes),
+    *(freezes.freeze, freezes.unfreeze),
 ):
     app.command()(_verb)
+app.command(lists=True)(freezes.freezes)
 
 Release = Annotated[
     str,

@@ -16,7 +16,9 @@ def cost_lines(costs: "Costs") -> list[str]:
     lines = [f"{name:<{width}}  {bill}" for bills in (costs.cells, costs.plans, beside) for name, bill in bills.items()]
     why = f": {costs.problem.message}" if costs.problem else ""
     actual = (
-        f"not known{why}" if costs.actual is None else f"${costs.actual:.2f} for {counted(costs.rented, 'machine')}"
+        f"not known{why}"
+        if costs.actual is None
+        else f"${costs.actual:.2f} a month for {counted(costs.rented, 'machine')}"
     )
     lines += [f"{'estimated':<{width}}  {costs.total}", f"{'JustAVPS':<{width}}  {actual}"]
     drift = ("fleet", "drift")

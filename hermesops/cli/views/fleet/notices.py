@@ -12,6 +12,8 @@ from hermesops.model.plan import GB
 from hermesops.wire.foreign_text import one_line, quoted
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from hermesops.model.fleet.instance import Instance
     from hermesops.model.recovery.backup import Loss
     from hermesops.model.rollout.records import Freeze
@@ -38,9 +40,15 @@ def freeze_lines(freezes: "Sequence[Freeze]") -> list[str]:
     return [_freeze_line(freeze) for freeze in freezes]
 
 
+def freeze_span(freeze: "Freeze", now: "datetime") -> str:
+    """When a freeze holds, in words: its begin only where that is still to come."""
+    begin = f"from {freeze.begins_at:%Y-%m-%d %H:%M} UTC " if freeze.begins_at > now else ""
+    return f"{begin}until {freeze.ends_at:%Y-%m-%d %H:%M} UTC" if freeze.ends_at else f"{begin}without an end"
+
+
 def _freeze_line(freeze: "Freeze") -> str:
-    end = f"until {freeze.ends_at:%Y-%m-%d %H:%M} UTC" if freeze.ends_at else "without an end"
-    line = f"rollouts are frozen {end} by {one_line(freeze.who)}, {quoted(freeze.reason)}:"
+    span_now = freeze_span(freeze, freeze.begins_at)
+    line = f"rollouts are frozen {span_now} by {one_line(freeze.who)}, {quoted(freeze.reason)}:"
     return advice(line, ("rollout", "unfreeze", freeze.id), "ends that")
 
 

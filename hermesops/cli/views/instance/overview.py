@@ -1,6 +1,6 @@
 """Output of ``hermesops instance list|show``: table cells and sections."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hermesops.cli.console import advice
@@ -29,6 +29,14 @@ UNKNOWN = "unknown"
 
 _ID = 36
 """Characters of an operation's id."""
+
+
+def columns(rows: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
+    """Columns of the list of instances, those that every agent has before the end, which few have."""
+    if not any(row["status"] == "ending" for row in rows):
+        return COLUMNS
+    after_plan = COLUMNS.index("plan") + 1
+    return (*COLUMNS[:after_plan], "ends_at", *COLUMNS[after_plan:])
 
 
 def instance_line(row: "Instance") -> dict[str, object]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hermesops.agents.rollout.steps.decide import NOTIFIES, PAUSED
+from hermesops.base.narration import counted
 from hermesops.cli import console
 from hermesops.cli.printing import palette
 from hermesops.cli.views.rollout import progress as progress_view
@@ -139,7 +140,7 @@ def _title(records: "Records", usual: "Durations") -> str:
     from hermesops.agents.rollout.reports.progress import state_since
 
     rollout, since = records.rollout, state_since(records)
-    words = f"rollout {rollout.id} deploys {rollout.release} to {len(records.targets)} instances"
+    words = f"rollout {rollout.id} deploys {rollout.release} to {counted(len(records.targets), 'instance')}"
     if rollout.state.value in _QUIET:
         words += f", begun by {since.who}: {quoted(since.why)}"
     if usual.change_s and usual.rollout_s:

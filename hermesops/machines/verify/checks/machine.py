@@ -8,6 +8,7 @@ from typing import Any
 
 from testinfra.host import Host
 
+from hermesops.base.narration import counted
 from hermesops.errors import Hint
 from hermesops.machines.verify.checks.foreign_units import foreign_units
 from hermesops.machines.verify.checks.promise import (
@@ -53,7 +54,7 @@ def _firewall(host: Host, _: Expected) -> str:
     rules = [entry["rule"]["expr"] for entry in listed if "rule" in entry]
     broken_unless(chain.get("hook") == "input" and chain.get("policy") == "drop", f"policy {chain.get('policy')}")
     open_to_all = [rule for rule in rules if {"accept": None} in rule and not _is_narrow(rule)]
-    broken_unless(not open_to_all, f"{len(open_to_all)} rules let anybody in: {json.dumps(open_to_all)[:200]}")
+    broken_unless(not open_to_all, f"{counted(len(open_to_all), 'rule')} for anybody: {json.dumps(open_to_all)[:200]}")
     return f"drops but for {sum({'accept': None} in rule for rule in rules)} narrow rules"
 
 
@@ -227,6 +228,17 @@ def _journal(host: Host, _: Expected) -> str:
     return f"at most {settings['SystemMaxUse']}"
 
 
+_ZONE = "env --unset=TZ date +%Z"
+
+
+def _time_zone(host: Host, _: Expected) -> str:
+    zone = output_of(host, _ZONE).strip()
+    broken_unless(
+        zone == "UTC", f"the time zone is {zone[:40]}: users' jobs run at other hours than their schedules say"
+    )
+    return zone
+
+
 def _backup(host: Host, _: Expected) -> str:
     known = host.run("getent passwd hermes-backup").stdout.strip()
     program = host.run("stat --format='%U %a' /usr/bin/restic").stdout.strip()
@@ -328,6 +340,12 @@ MACHINE_PROMISES = (
     Promise("sandbox", "scripts have 512 MB, 30 s and no network", _sandbox, CONVERGE),
     Promise("hardening", "the gateway's unit is hardened", _hardening, CONVERGE),
     Promise("journal", "the journal has a limit", _journal, CONVERGE),
+    Promise(
+        "time-zone",
+        "the machine's time is UTC",
+        _time_zone,
+        Hint(("fleet", "converge", "USER"), "sets it, then", ("instance", "restart", "USER")),
+    ),
     Promise(
         "machine-key", "only root can read the machine's key, and its certificate is renewed", _machine_key, CONVERGE
     ),

@@ -170,6 +170,7 @@ HEALTHY: dict[str, tuple[int, str]] = {
     "journalctl ": (0, "Starting hermes-gateway.service\nStarted hermes-gateway.service\n"),
     "LC_ALL=C; export LC_ALL; set --": (0, ""),
     "cat /etc/systemd/journald": (0, "[Journal]\nSystemMaxUse=500M\n"),
+    "env --unset=TZ date": (0, "UTC\n"),
     "getent passwd hermes-backup": (0, "hermes-backup:x:998:998::/nonexistent:/usr/sbin/nologin\n"),
     "stat --format='%U %a' /usr/bin/restic": (0, "root 755\n"),
     "df ": (0, "Use% IUse% Used 1B-blocks\n 12%    3% 4800000000 40000000000\n"),

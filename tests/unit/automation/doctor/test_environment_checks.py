@@ -156,3 +156,14 @@ async def test_the_platforms_own_machine_is_counted_apart(tmp_path: Path, platfo
     checks_by_name = {check.name: check.seen for check in await environment_checks.doctor()}
     assert checks_by_name["vendor"] == f"https://a {known}"
     assert calls == ["hermes-staging-platform"]
+
+
+@pytest.mark.parametrize(
+    ("secrets", "text"),
+    [("whsec_a", "1 signing secret, of test mode"), ("whsec_a\nwhsec_b", "2 signing secrets, of test mode")],
+)
+async def test_the_signing_secrets_of_stripe_are_counted(secrets: str, text: str, tmp_path: Path) -> None:
+    store = part(find=lambda _: secrets, read=lambda _: secrets, where=lambda _: "a file")
+    environment_checks = checks(tmp_path, secrets=lambda: store)
+    [check] = await environment_checks.check_secrets(("billing.secret",))
+    assert (check.verdict, check.seen) == (Verdict.OK, text)

@@ -206,9 +206,9 @@ def test_an_abandoned_repair_is_not_continued_by_a_monitor_that_may_do_nothing()
                 PastRepair(ADA.id, RepairKind.REPLACE, DAY, 900.0, has_failed=True),
             ],
             "LeaveAlone",
-            "it was replaced 1 times within a day",
+            "it was replaced 1 time within a day",
         ),
-        (LOST, [PastRepair(ADA.id, RepairKind.REPLACE, HOUR, 1_000.0)], "LeaveAlone", "1 times within a day"),
+        (LOST, [PastRepair(ADA.id, RepairKind.REPLACE, HOUR, 1_000.0)], "LeaveAlone", "1 time within a day"),
         (DEAD, [reboot(60, of=well(1))], "Reboot", ""),
     ],
 )

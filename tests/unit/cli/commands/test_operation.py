@@ -94,7 +94,14 @@ def test_an_operation_with_its_history() -> None:
 def test_an_operation_that_nobody_is_at() -> None:
     shown = shapes.history(OperationHistory(ROW, (), None, (), Hint()))
     assert (shown["lease"], shown["steps"], shown["audit"], shown["hint"]) == (None, [], [], None)
-    assert "at it now   nobody" in operation.lines(shown)
+    lines = operation.lines(shown)
+    assert "at it now   nobody" in lines
+    assert lines[lines.index("steps") + 1] == "  none"
+
+
+def test_what_was_asked_for_is_in_words() -> None:
+    shown = shapes.history(OperationHistory(replace(ROW, intent={"grow": True}), STEPS, None, AUDIT, Hint()))
+    assert "intent      grow: yes" in operation.lines(shown)
 
 
 def test_a_watched_list_says_what_became_of_each_operation(

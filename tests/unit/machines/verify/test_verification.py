@@ -151,6 +151,7 @@ BREAKS = [
     ("python", says("readlink -e /opt", 0, "/usr/bin/python3.11\n/opt/hermes/releases/r/python\n")),
     ("hardening", unit("hermes-gateway.service", NoNewPrivileges="no")),
     ("journal", says("cat /etc/systemd/journald", 0, "[Journal]\n")),
+    ("time-zone", says("env --unset=TZ date", 0, "CET\n")),
     ("backup", says("getent passwd hermes-backup", 2, "")),
     ("backup", says("getent passwd hermes-backup", 0, "hermes-backup:x:998:998::/nonexistent:/bin/sh\n")),
     ("backup", says("stat --format='%U %a' /usr/bin/restic", 1, "")),

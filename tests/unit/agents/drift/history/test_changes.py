@@ -56,6 +56,12 @@ def test_what_a_runbook_did_is_told_in_words() -> None:
     )
 
 
+def test_an_empty_value_is_none_and_not_a_bare_name() -> None:
+    check = AuditEntry(1, AT, "eve@desk", "backup_checked", SUBJECT, "", {}, {"backup": "4808d2e1", "problem": ""})
+    [happening] = timeline([check], [], [], [], subject=SUBJECT, since=None)
+    assert happening.detail == "backup 4808d2e1, problem none"
+
+
 def test_everything_stands_in_one_order_the_newest_last() -> None:
     happenings = timeline(
         [entry(3, 8, "machine_reboot_seen", "machine/m"), entry(2, 1), entry(1, 1, "operation_opened")],

@@ -19,6 +19,15 @@ def test_a_freeze_that_holds_is_not_forgotten() -> None:
     ]
 
 
+def test_a_freeze_that_is_to_come_has_its_begin() -> None:
+    at = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    freeze = Freeze("f1", at, at + timedelta(hours=4), "a feast", "ada@example.net")
+    assert notices.freeze_span(freeze, at) == "until 2026-01-02 07:04 UTC"
+    before = at - timedelta(hours=1)
+    assert notices.freeze_span(freeze, before) == "from 2026-01-02 03:04 UTC until 2026-01-02 07:04 UTC"
+    assert notices.freeze_span(replace(freeze, ends_at=None), before) == "from 2026-01-02 03:04 UTC without an end"
+
+
 def test_what_would_be_lost_with_all_machines() -> None:
     well = Loss(agents=40, oldest_s=80_000, late=0, never=1, objective_s=86_400)
     assert fleet_shapes.loss(well) == {

@@ -50,6 +50,13 @@ def test_people_read_an_age_and_that_a_release_is_unknown() -> None:
     assert instances.listed(replace(ROW, release=None), NOW)["release"] is None
 
 
+def test_the_end_of_few_agents_stands_behind_what_all_have() -> None:
+    assert view.columns([{"status": "running"}]) == view.COLUMNS
+    columns = view.columns([{"status": "running"}, {"status": "ending"}])
+    assert columns.index("plan") < columns.index("ends_at") < columns.index("age")
+    assert set(columns) == {*view.COLUMNS, "ends_at"}
+
+
 def test_an_agent_that_ends_says_so() -> None:
     ending = replace(ADA, status=InstanceStatus.SUSPENDED, grace_until=datetime(2026, 12, 1, tzinfo=UTC))
     assert view.listed_row(replace(ROW, instance=ending, health=None), NOW)["status"] == "ending"

@@ -190,7 +190,7 @@ def test_what_a_rollout_does_is_told_with_who_said_so_and_no_word_of_its_web_hoo
     paused = replace(rollout, state=RolloutState.PAUSED, reason="look")
     plain_view.show(replace(waiting, rollout=paused, latest=(Recorded(at, pausing, {}, 7),)))
     assert capsys.readouterr().err.splitlines() == [
-        f"rollout r1 deploys {NEW} to 1 instances, begun by {rollout.who}: “second”",
+        f"rollout r1 deploys {NEW} to 1 instance, begun by {rollout.who}: “second”",
         "not started, 0 of 1 healthy: the rollout is paused by root@vm: look",
     ]
 
