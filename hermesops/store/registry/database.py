@@ -28,6 +28,7 @@ from hermesops.errors import (
     UnavailableError,
     UsageError,
 )
+from hermesops.store.registry.error_texts import hide_rows
 
 RESTORE = Hint(
     ("registry", "restore", "--latest"), "restores the newest good copy;", ("registry", "copies"), "lists all"
@@ -261,7 +262,9 @@ def _identity(url: sa.URL) -> tuple[int, int] | None:
 
 
 def _postgresql_engine(url: sa.URL) -> sa.Engine:
-    return sa.create_engine(url, hide_parameters=True, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+    engine = sa.create_engine(url, hide_parameters=True, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+    hide_rows(engine)
+    return engine
 
 
 def _make_private(file: Path) -> None:
