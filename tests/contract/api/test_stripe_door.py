@@ -57,7 +57,7 @@ class Host:
 async def host(
     tmp_path: Path, registry_url: str, clock: TurnedClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Host]:
-    monkeypatch.setattr(server, "_AGAIN_S", [0.05] * 10_000)
+    monkeypatch.setattr(server, "_AGAIN_S", [0.05] * 100)
     clock.timestamp = datetime.now(UTC)
     root, folder = programs(), tmp_path / "host"
     require(root, "Debian's programs")

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from hermesops.base.network.http import own_client
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError
 from hermesops.localcloud.vendors.stripe import server
 from hermesops.localcloud.vendors.stripe.books import Books
@@ -104,6 +105,11 @@ async def test_events_go_to_the_platforms_door_once_it_serves_users(
     world.receiver.refuses = 10_000
     session = await world.begin()
     world.stripe.books.pay(session["id"])
+
+    async def refused() -> bool | Pending[bool]:
+        return world.receiver.refuses <= 10_000 - 3 or Pending(str(world.receiver.refuses))
+
+    await until(refused, what="each event to be refused once", timeout_s=20, every_s=0.01)
     door = Receiver()
     async with served(Starlette(routes=[Route("/x", door.take, methods=["POST"])])) as url:
         write_endpoint(tmp_path / "endpoint.json", EventEndpoint(f"{url}/x", "agents.example"))
