@@ -213,9 +213,9 @@ def with_stripe(home: Path, own: Mapping[str, str] | None = None) -> UsersHalf:
 
 
 def test_the_platform_asks_the_worlds_stripe_and_sells_at_its_prices(tmp_path: Path) -> None:
-    told = with_stripe(tmp_path).settings
+    settings = with_stripe(tmp_path).settings
     env = Environment.load("local", {"HOME": str(tmp_path), "HERMESOPS_HOME": str(tmp_path)})
-    billing: Any = host_users_settings(env, told)["billing"]
+    billing: Any = host_users_settings(env, settings)["billing"]
     assert billing == {
         "base_url": STRIPE,
         "prices": {"price_light": "light"},
@@ -228,8 +228,8 @@ def test_the_platform_asks_the_worlds_stripe_and_sells_at_its_prices(tmp_path: P
 
 
 def test_an_operators_own_prices_and_stripe_win(tmp_path: Path) -> None:
-    told = with_stripe(tmp_path, {"BILLING_PRICES": "price_own=heavy"}).settings
-    assert told["billing.prices"] == {"price_own": "heavy"}
+    settings = with_stripe(tmp_path, {"BILLING_PRICES": "price_own=heavy"}).settings
+    assert settings["billing.prices"] == {"price_own": "heavy"}
     elsewhere = with_stripe(tmp_path, {"BILLING_BASE_URL": "https://stripe.example"}).settings
     assert not [name for name in elsewhere if name.startswith("billing.")]
 

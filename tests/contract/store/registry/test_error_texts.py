@@ -92,12 +92,12 @@ def test_many_rows_at_once_are_not_told(database: Database) -> None:
 
 def _is_nowhere(error: HermesError) -> None:
     """In the text, in the traceback with its causes, and in the answer and log of the users' API."""
-    told = "".join(traceback.format_exception(error))
-    assert "sqlalchemy" in told, "there is a traceback"
+    text = "".join(traceback.format_exception(error))
+    assert "sqlalchemy" in text, "there is a traceback"
     request: Any = SimpleNamespace(state=SimpleNamespace(request_id="r"))
     with redirect_stderr(io.StringIO()) as log:
         open_log(logging.INFO, AS_JSON)
         answer = of_bug(request, error)
     assert json.loads(log.getvalue())["event"] == "request_failed"
-    for text in (error.message, told, log.getvalue(), bytes(answer.body).decode()):
-        assert CANARY not in text
+    for printed in (error.message, text, log.getvalue(), bytes(answer.body).decode()):
+        assert CANARY not in printed
