@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from hermesops.store.registry.maintenance.restore import Restored
 
 
+_OF_USERS_S = 30.0
+"""Seconds of a statement of the users' half. Each waits with a connection; some more of them, and nobody gets one."""
+
+
 @dataclass(frozen=True)
 class RestoredEpoch:
     """Epoch that began with a registry from a restored database.
@@ -102,7 +106,7 @@ class RegistryPlace:
 
         Nothing is read yet. Whoever uses them has opened the registry, which checks or makes the tables.
         """
-        database = Database(self._url)
+        database = Database(self._url, statement_s=_OF_USERS_S)
         if database.is_sqlite:
             database.in_write = refuse_moved
         return database

@@ -4,6 +4,7 @@ Only reads that are answered from rows count as slow: others wait for an agent, 
 """
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -49,7 +50,23 @@ class RequestCounts:
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.monotonic = monotonic
+        self._numbers = itertools.count()
         self._buckets: dict[int, _Bucket] = {}
+        self._waiting: dict[int, tuple[Callable[[], str], float]] = {}
+
+    def begin(self, user: Callable[[], str]) -> int:
+        """Note a read that waits for its answer; the number that ``end`` takes.
+
+        Args:
+            user: Says whose it is, once the request's token was read; empty for nobody's.
+        """
+        number = next(self._numbers)
+        self._waiting[number] = (user, self.monotonic())
+        return number
+
+    def end(self, number: int) -> None:
+        """The read has its answer, or nobody waits for it."""
+        self._waiting.pop(number, None)
 
     def read(self, user: str, seconds: float, *, is_failed: bool) -> None:
         """Count a user's read that was answered from rows."""
@@ -66,8 +83,12 @@ class RequestCounts:
         bucket.refused += not is_taken
 
     def figures(self) -> RequestFigures:
-        """The counts of the last minutes."""
+        """The counts of the last minutes; a read that waits too long counts before it ends, which it may never do."""
         self._bucket()
+        now = self.monotonic()
+        for user, since in list(self._waiting.values()):
+            if now - since >= SLOW_S and (name := user()):
+                self.read(name, now - since, is_failed=False)
         buckets = self._buckets.values()
         users = set[str]().union(*(bucket.users for bucket in buckets))
         slow = set[str]().union(*(bucket.slow for bucket in buckets))
@@ -98,13 +119,19 @@ class Counted:
             await self._app(scope, receive, send)
             return
         begun = self._counts.monotonic()
+        is_read = scope["method"] == "GET" and scope["path"] in _ROWS
+        number = self._counts.begin(lambda: str(scope.get("state", {}).get("user") or "")) if is_read else -1
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
+                self._counts.end(number)
                 self._count(scope, int(message["status"]), self._counts.monotonic() - begun)
             await send(message)
 
-        await self._app(scope, receive, answer)
+        try:
+            await self._app(scope, receive, answer)
+        finally:
+            self._counts.end(number)
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         path, method = scope["path"], scope["method"]

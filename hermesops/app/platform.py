@@ -87,6 +87,7 @@ class PlatformParts:
             extend_base=self._extend_base,
             parts=self._parts,
             links=lambda: self._users.links,
+            sends_events=lambda door, api: self._users.send_events(self._world.stripe_endpoint, door, api),
             roles=self.roles,
             report=container.report,
         )

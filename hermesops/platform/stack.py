@@ -220,6 +220,7 @@ class LocalPlatforms:
         extend_base: Gives new machines the platform's packages.
         parts: Roles of the playbook, in its order.
         links: Addresses of the users' half, by what is there; none where the parts serve no users.
+        sends_events: Takes the door's URL and that of the API, once both answer: the world's vendors send events there.
         roles: Notes how they were applied.
     """
 
@@ -232,6 +233,7 @@ class LocalPlatforms:
     extend_base: Callable[[], Awaitable[None]]
     parts: Callable[[], Awaitable[Sequence[Part]]]
     links: Callable[[], Mapping[str, str]]
+    sends_events: Callable[[str, str], None]
     roles: RolesRecord
     report: Reporter
 
@@ -277,6 +279,7 @@ class LocalPlatforms:
         if links:
             url = f"https://{self.services[PlatformService.USERS]}"
             await self.host.wait_for_users(url, links["api"], has_connections="agents" in links)
+            self.sends_events(url, links["api"])
         return PlatformUp(done, name, changed, round(time.monotonic() - begun, 1), image, links)
 
     async def _apply_noted(self, machine_id: MachineId, *, has_packages: bool) -> tuple[str, ...]:

@@ -355,6 +355,7 @@ class BillingSettings(Section):
     key_file: Path | None = Field(
         None, description="Stripe API key that reads subscriptions and makes checkout pages; empty: secrets.home"
     )
+    base_url: str = Field("", pattern=_WEB, description="URL of Stripe's API; empty: its own, or the local world's")
     livemode: Literal["auto", "live", "test"] = Field(
         "auto", description="Mode of the accepted events at Stripe; auto: live in production, else test"
     )

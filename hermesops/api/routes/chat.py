@@ -80,11 +80,24 @@ class MessageAnswer(BaseModel):
     at: datetime | None
 
 
+class UnansweredTurn(BaseModel):
+    """The newest turn, which ended without an answer.
+
+    Attributes:
+        detail: The reason, for the user; empty for a turn that the user stopped.
+    """
+
+    id: str
+    state: Literal["failed", "stopped"]
+    detail: str
+
+
 class MessagesAnswer(BaseModel):
-    """The messages of a conversation, oldest first, and the turn that has not ended."""
+    """The messages of a conversation, oldest first, the turn that has not ended, and one that ended without answer."""
 
     messages: list[MessageAnswer]
     open_turn: str | None
+    unanswered: UnansweredTurn | None = None
 
 
 @router.post("/chat", response_class=StreamingResponse, responses=_EVENTS)
@@ -131,9 +144,16 @@ async def list_conversations(user: CurrentUser, parts: Parts) -> list[Conversati
 @router.get("/chat/conversations/{conversation}")
 async def get_conversation(conversation: Name, user: CurrentUser, parts: Parts) -> MessagesAnswer:
     """Show the messages of a conversation, oldest first; none for one that has not begun."""
-    messages, open_turn = await parts.chat.messages(user, conversation)
-    shown = [{"id": each.id, "role": each.role, "text": each.text, "at": each.at} for each in messages]
-    return MessagesAnswer.model_validate({"messages": shown, "open_turn": open_turn})
+    spoken = await parts.chat.messages(user, conversation)
+    shown = [{"id": each.id, "role": each.role, "text": each.text, "at": each.at} for each in spoken.messages]
+    ended, is_open = spoken.unanswered, spoken.open_turn
+    return MessagesAnswer.model_validate(
+        {
+            "messages": shown,
+            "open_turn": is_open.id if is_open else None,
+            "unanswered": {"id": ended.id, "state": ended.state, "detail": ended.detail} if ended else None,
+        }
+    )
 
 
 @router.delete("/chat/conversations/{conversation}", status_code=204)

@@ -72,7 +72,7 @@ def stripe(container: "Container") -> "StripeApi | None":
     from hermesops.users.billing.secrets import stripe_api
 
     env = container.env
-    url = container.endpoint.stripe_url if env.is_local else ""
+    url = env.settings.billing.base_url or (container.endpoint.stripe_url if env.is_local else "")
     return stripe_api(env.settings.billing, container.secrets, is_production=env.is_production, url=url)
 
 

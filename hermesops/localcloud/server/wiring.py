@@ -47,6 +47,7 @@ from hermesops.localcloud.vendors.composio.composio import LocalComposio
 from hermesops.localcloud.vendors.issuer import PREFIX as ISSUER
 from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
 from hermesops.localcloud.vendors.stripe.books import PRICES
+from hermesops.localcloud.vendors.stripe.endpoint import EVENTS_PATH, EventEndpoint, endpoint_in
 from hermesops.localcloud.vendors.stripe.meters import METERS
 from hermesops.localcloud.vendors.stripe.server import PREFIX as STRIPE
 from hermesops.localcloud.vendors.stripe.server import LocalStripe
@@ -312,7 +313,8 @@ async def _stripe(files: WorldFiles, where: Serving, facts: dict[str, object]) -
         yield []
         return
     users_url = str(facts.get("users_url", ""))
-    endpoint = f"{users_url}/webhooks/stripe/hermes" if users_url else ""
+    own = EventEndpoint(f"{users_url}{EVENTS_PATH}" if users_url else "")
+    endpoint = functools.partial(endpoint_in, files.stripe_endpoint, own)
     key_of(files.stripe_key, "sk_test_")
     stripe = LocalStripe(f"{where.api_url}{STRIPE}", key_of(files.stripe_secret, "whsec_"), endpoint, files.stripe)
     facts |= {

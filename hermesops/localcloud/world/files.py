@@ -32,6 +32,7 @@ class WorldFiles:
         stripe: The account of the stand-in of Stripe; there once the world has come up with vendors.
         stripe_key: Opens the stand-in's API.
         stripe_secret: Signs the stand-in's events.
+        stripe_endpoint: Address that takes the events; there once the world's platform serves users.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,6 +55,7 @@ class WorldFiles:
         self.stripe = folder / "stripe.json"
         self.stripe_key = folder / "stripe.key"
         self.stripe_secret = folder / "stripe.secret"
+        self.stripe_endpoint = folder / "stripe-endpoint.json"
 
     @property
     def stripe_keys(self) -> tuple[Path, Path]:

@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from hermesops.access.pki.callers import Callers
 from hermesops.access.secrets.endpoint import Endpoint
@@ -11,6 +14,7 @@ from hermesops.agents.relay.routes import API
 from hermesops.base.narration import Reporter
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.vendors.issuer import CLIENT
+from hermesops.localcloud.vendors.stripe.endpoint import EVENTS_PATH, EventEndpoint, write_endpoint
 from hermesops.model.connections.service import BY_SLUG
 from hermesops.platform.host import CertificatePairs, HostAddress, Part, PlainPart
 from hermesops.platform.parts.control import host_users_settings
@@ -178,7 +182,23 @@ class UsersHalf:
             settings["connections.base_url"] = self.endpoint.composio_url
             offered = ",".join(f"{slug}=ac_{slug}" for slug in BY_SLUG)
             settings["connections.services"] = connections.services or offered
-        return settings
+        return settings | self._billing
+
+    @property
+    def _billing(self) -> dict[str, object]:
+        """The world's Stripe with its prices and meters; nothing where there is none, or the operator's own."""
+        endpoint, own = self.endpoint, self.env.settings.billing
+        if not endpoint.stripe_url or own.base_url:
+            return {}
+        prices = own.prices or endpoint.stripe_prices
+        meters = own.meters or endpoint.stripe_meters
+        return {
+            "billing.base_url": endpoint.stripe_url,
+            "billing.prices": {price: plan.value for price, plan in sorted(prices.items())},
+            "billing.meters": {meter.value: name for meter, name in sorted(meters.items())},
+            "billing.metered_since": own.metered_since or date.min.isoformat(),
+            "billing.metered_prices": sorted(own.metered_prices or endpoint.stripe_metered_prices),
+        }
 
     @property
     def parts(self) -> list[Part]:
@@ -203,3 +223,15 @@ class UsersHalf:
             "api": f"{settings['web.origin']}/api/hermes",
         }
         return links | ({"agents": str(settings["connections.agents_url"])} if self.project_key else {})
+
+    def send_events(self, file: Path, door: str, api: str) -> None:
+        """Have the world's stand-in of Stripe send events to the door, as an operator enters an address at Stripe.
+
+        Args:
+            file: Of the world, which names the address.
+            door: URL at which this computer reaches the door.
+            api: URL of the API, whose name the door answers to.
+        """
+        if self.endpoint.stripe_url:
+            endpoint = EventEndpoint(f"{door}{EVENTS_PATH}", urlsplit(api).netloc, self.authorities())
+            write_endpoint(file, endpoint)

@@ -28,6 +28,7 @@ from hermesops.errors import (
     UnavailableError,
     UsageError,
 )
+from hermesops.store.registry.error_texts import hide_rows
 
 RESTORE = Hint(
     ("registry", "restore", "--latest"), "restores the newest good copy;", ("registry", "copies"), "lists all"
@@ -83,9 +84,11 @@ class Database:
         url: ``sqlite:///FILE`` or ``postgresql://USER@HOST/NAME``; the server's certificate is verified unless the
             URL has another ``sslmode``.
         clock: By default the database server's clock, which all computers share; for SQLite this computer's.
+        statement_s: Seconds after which the server ends a statement, its waits for locks included; 0 for never. SQLite
+            has no such limit, and waits for no statement of others.
     """
 
-    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+    def __init__(self, url: str, *, clock: Clock | None = None, statement_s: float = 0) -> None:
         self._url = _parsed(url)
         self._clock = clock
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
@@ -95,7 +98,7 @@ class Database:
         self.in_write: Callable[[sa.Connection], None] | None = None
         """Called in each guarded transaction that writes, first; may refuse it."""
         self._writers = _WRITERS.setdefault(self.title, threading.Lock()) if self.is_sqlite else None
-        self._engine = _sqlite_engine(self._url) if self.is_sqlite else _postgresql_engine(self._url)
+        self._engine = _sqlite_engine(self._url) if self.is_sqlite else _postgresql_engine(self._url, statement_s)
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -260,8 +263,19 @@ def _identity(url: sa.URL) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _postgresql_engine(url: sa.URL) -> sa.Engine:
-    return sa.create_engine(url, hide_parameters=True, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+def _postgresql_engine(url: sa.URL, statement_s: float) -> sa.Engine:
+    engine = sa.create_engine(url, hide_parameters=True, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+    hide_rows(engine)
+
+    @sa.event.listens_for(engine, "connect")
+    def bound(connection: "sa.engine.interfaces.DBAPIConnection", _record: object) -> None:
+        if statement_s:
+            cursor = connection.cursor()
+            cursor.execute(f"SET statement_timeout = {round(statement_s * 1000)}")
+            cursor.close()
+            connection.commit()  # else the transaction's end would take it back
+
+    return engine
 
 
 def _make_private(file: Path) -> None:

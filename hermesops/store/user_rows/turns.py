@@ -98,6 +98,12 @@ class Turns:
         """The turn of a conversation that has not ended."""
         return self._one(sa.and_(_COLUMNS.user_id == user_id, _COLUMNS.conversation == conversation, _OPEN))
 
+    def newest(self, user_id: UserId, conversation: str) -> Turn | None:
+        """The turn of a conversation that has not ended, else the one that began last."""
+        is_it = sa.and_(_COLUMNS.user_id == user_id, _COLUMNS.conversation == conversation)
+        # Clocks of two processes may differ; the open turn is the newest, whatever they say.
+        return self._one(is_it, sa.case((_OPEN, 0), else_=1), sa.desc(_COLUMNS.created_at))
+
     def conversations(self, user_id: UserId, *, limit: int = 200) -> tuple[ConversationRow, ...]:
         """A user's conversations, the last used one first."""
         last_at = sa.func.max(_COLUMNS.created_at).label("last_at")
@@ -177,9 +183,9 @@ class Turns:
             old = _COLUMNS.ended_at < self._database.now(connection) - KEPT
             return _delete(connection, old)
 
-    def _one(self, is_it: sa.ColumnElement[bool]) -> Turn | None:
+    def _one(self, is_it: sa.ColumnElement[bool], *order: sa.ColumnElement[Any]) -> Turn | None:
         with self._database.reading() as connection:
-            row = connection.execute(sa.select(turns).where(is_it).limit(1)).one_or_none()
+            row = connection.execute(sa.select(turns).where(is_it).order_by(*order).limit(1)).one_or_none()
         return self._turn(row) if row else None
 
     def _change(self, turn_id: str, carrier: str, values: Mapping[str, object], at: str = "") -> Turn | None:

@@ -84,6 +84,21 @@ class Conversation:
     open_turn: str | None
 
 
+@dataclass(frozen=True)
+class Spoken:
+    """The messages of a conversation.
+
+    Attributes:
+        messages: From the agent's transcript, oldest first.
+        open_turn: The turn that has not ended; ``None`` for none.
+        unanswered: The newest turn if it ended without an answer, so that whoever was away is told; else ``None``.
+    """
+
+    messages: Sequence[Message]
+    open_turn: Turn | None
+    unanswered: Turn | None
+
+
 class Chat:
     """One user's chat with one agent, for every user."""
 
@@ -223,8 +238,8 @@ class Chat:
                 listed = await self._runs.conversations(account.instance_id)
         return together(rows, listed)
 
-    async def messages(self, user_id: UserId, conversation: str) -> tuple[Sequence[Message], str | None]:
-        """The spoken messages of a conversation, from the agent's transcript, and the turn that has not ended.
+    async def messages(self, user_id: UserId, conversation: str) -> Spoken:
+        """The spoken messages of a conversation, from the agent's transcript, and the state of its newest turn.
 
         Raises:
             NoAgentError: See there.
@@ -232,9 +247,11 @@ class Chat:
             UnavailableError: The agent does not answer.
         """
         account = await self.running(user_id)
-        open_turn = await asyncio.to_thread(self._turns.unfinished, user_id, conversation)
+        turn = await asyncio.to_thread(self._turns.newest, user_id, conversation)
         transcript = await self._runs.transcript(account.instance_id, session_of(conversation))
-        return spoken_in(transcript), open_turn.id if open_turn else None
+        open_turn = turn if turn and turn.ended_at is None else None
+        unanswered = turn if turn and turn.state in {TurnState.FAILED, TurnState.STOPPED} else None
+        return Spoken(spoken_in(transcript), open_turn, unanswered)
 
     async def forget(self, user_id: UserId, conversation: str) -> None:
         """Delete a conversation at the agent.

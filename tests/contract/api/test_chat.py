@@ -159,8 +159,13 @@ async def test_an_agent_that_dies_in_a_turn_ends_it_once_with_a_reason(api: User
     assert kinds(rest) == ["failed"]
     assert "restarted" in rest[0].data["detail"]
     assert api.agent.posts == 1
+    shown = (await ada.ask("GET", "/chat/conversations/main")).json()
+    assert shown["open_turn"] is None
+    assert (shown["unanswered"]["state"], "restarted" in shown["unanswered"]["detail"]) == ("failed", True)
     api.agent.says = True
+    api.relay.clock.turn(1)
     assert (await ada.whole("hello again"))[-1].kind == "done"
+    assert (await ada.ask("GET", "/chat/conversations/main")).json()["unanswered"] is None
 
 
 async def test_an_answer_that_came_before_the_agent_died_is_recalled(api: UsersApi, ada: Client) -> None:

@@ -174,6 +174,8 @@ async def test_an_answer_is_stopped(scripted: ScriptedChat, chat: ChatPage) -> N
     await chat.page.get_by_role("button", name="Stop").click()
     await expect(await chat.answered()).to_contain_text("You stopped this answer.")
     await expect(chat.page.get_by_role("button", name="Send")).to_be_visible()
+    await chat.page.reload()
+    await expect(await chat.answered()).to_contain_text("You stopped this answer.")
 
 
 @pytest.mark.turns(2)
@@ -186,6 +188,9 @@ async def test_a_failed_answer_says_so(scripted: ScriptedChat, chat: ChatPage) -
     )
     assert run.text == "fail"
     await expect(chat.page.locator("#alarm")).to_contain_text("The agent was restarted")
+    await chat.page.reload()
+    await expect(await chat.answered()).to_contain_text("The agent was restarted")
+    await expect(chat.page.locator("#alarm")).to_be_empty()
 
 
 # Tools and approvals

@@ -3,9 +3,10 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from hermesops.base.waiting import Pending, cancel, pause, until
 from hermesops.model.billing.metering import EntryState
@@ -108,3 +109,34 @@ async def test_whoever_comes_back_without_paying_goes_on_or_chooses_anew(world: 
     world.stripe.books.close_checkout(session)
     await chat.go("plan")
     await expect(page.get_by_text("The checkout page was closed before anything was paid.")).to_be_visible()
+
+
+PAID: Mapping[str, Any] = {
+    "status": "active",
+    "plan": "light",
+    "subscribing": None,
+    "metered": [],
+    "invoices": [],
+    "next_charge": None,
+}
+
+
+async def test_an_agent_that_starts_between_two_looks_is_told_and_can_be_talked_to(chat: ChatPage) -> None:
+    """The look finds an agent that is being made; the page that is then shown has one that runs."""
+    states = ["", "provisioning", "running"]
+
+    async def instance(route: Route) -> None:
+        state = states.pop(0) if len(states) > 1 else states[0]
+        document = {"status": state, "plan": "light", "since": None, "region": "hel1", "heartbeat_age_s": 1}
+        await route.fulfill(json=document if state else {}, status=200 if state else 404)
+
+    async def plan(route: Route) -> None:
+        await route.fulfill(json=PAID)
+
+    await chat.page.route("**/api/hermes/plan", plan)
+    await expect(chat.message).to_be_visible()
+    await chat.page.route("**/api/hermes/instance", instance)
+    await chat.go("plan")
+    await expect(chat.spoken).to_have_text("Your agent is ready.")
+    await chat.page.get_by_role("link", name="Talk to your agent").click()
+    await expect(chat.message).to_be_visible()

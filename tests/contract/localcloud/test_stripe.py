@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from hermesops.base.network.http import own_client
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError
 from hermesops.localcloud.vendors.stripe import server
 from hermesops.localcloud.vendors.stripe.books import Books
+from hermesops.localcloud.vendors.stripe.endpoint import EventEndpoint, endpoint_in, write_endpoint
 from hermesops.localcloud.vendors.stripe.form import parameters_of
 from hermesops.localcloud.vendors.stripe.server import PREFIX, LocalStripe
 from hermesops.users.billing.stripe_api import StripeApi, StripeRefusedError
@@ -41,12 +44,14 @@ class Receiver:
 
     refuses: int = 0
     taken: list[tuple[bytes, str]] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
 
     async def take(self, request: Request) -> Response:
         if self.refuses:
             self.refuses -= 1
             return Response(status_code=503)
         self.taken.append((await request.body(), request.headers["stripe-signature"]))
+        self.hosts.append(request.headers["host"])
         return Response(status_code=204)
 
 
@@ -73,7 +78,9 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     receiver, secret = Receiver(), fresh_secret()
     app = Starlette(routes=[Route("/take", receiver.take, methods=["POST"])])
     async with served(app) as url:
-        local = LocalStripe("http://127.0.0.1:1/stripe", secret, f"{url}/take", tmp_path / "stripe.json")
+        own = EventEndpoint(f"{url}/take")
+        endpoint = partial(endpoint_in, tmp_path / "endpoint.json", own)
+        local = LocalStripe("http://127.0.0.1:1/stripe", secret, endpoint, tmp_path / "stripe.json")
         app.router.routes.append(Mount(PREFIX, routes=local.routes()))
         yield World(local, receiver, secret, f"{url}{PREFIX}")
         await local.close()
@@ -88,6 +95,41 @@ async def test_its_events_are_signed_as_stripes_and_sent_until_they_are_taken(wo
     for body, signature in world.receiver.taken:
         kinds.add(stripe.Webhook.construct_event(body, signature, world.secret)["type"])
     assert kinds == {"checkout.session.completed", "customer.subscription.created", "invoice.paid"}
+
+
+async def test_events_go_to_the_platforms_door_once_it_serves_users(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that the environment's own API has not taken, as while the registry moved to the platform."""
+    monkeypatch.setattr(server, "_AGAIN_S", [0.05] * 1_000)
+    world.receiver.refuses = 10_000
+    session = await world.begin()
+    world.stripe.books.pay(session["id"])
+
+    async def refused() -> bool | Pending[bool]:
+        return world.receiver.refuses <= 10_000 - 3 or Pending(str(world.receiver.refuses))
+
+    await until(refused, what="each event to be refused once", timeout_s=20, every_s=0.01)
+    door = Receiver()
+    async with served(Starlette(routes=[Route("/x", door.take, methods=["POST"])])) as url:
+        write_endpoint(tmp_path / "endpoint.json", EventEndpoint(f"{url}/x", "agents.example"))
+        await world.stripe.delivered()
+    assert {stripe.Webhook.construct_event(*event, world.secret)["type"] for event in door.taken} == {
+        "checkout.session.completed",
+        "customer.subscription.created",
+        "invoice.paid",
+    }
+    assert set(door.hosts) == {"agents.example"}
+    assert world.receiver.taken == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"url": 1}', '{"url": "https://127.0.0.1:9", "authorities": "x"}'])
+async def test_a_damaged_file_of_the_address_breaks_nothing(world: World, tmp_path: Path, text: str) -> None:
+    (tmp_path / "endpoint.json").write_text(text)
+    session = await world.begin()
+    world.stripe.books.pay(session["id"])
+    await world.stripe.delivered()
+    assert world.receiver.taken == []
 
 
 async def test_the_account_outlives_the_server(world: World, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The users' half of a platform's host: when its processes get another certificate, and which settings they have."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,15 @@ from hermesops.access.secrets.endpoint import Endpoint
 from hermesops.agents.relay.credential import CallerPem
 from hermesops.agents.relay.routes import API
 from hermesops.errors import UnavailableError
+from hermesops.localcloud.vendors.stripe.endpoint import EventEndpoint, endpoint_in
+from hermesops.model.billing.metering import Meter
 from hermesops.model.ids import MachineId
+from hermesops.model.plan import Plan
 from hermesops.platform.host import CertificatePairs, HostAddress
+from hermesops.platform.parts.control import host_users_settings
 from hermesops.platform.parts.users import ApiPart, UsersHalf
 from hermesops.settings.environment import Environment
+from hermesops.settings.sections import BillingSettings
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import Completed
 from tests.support.fakes.credentials import authority_in
@@ -189,6 +194,55 @@ def test_an_operators_own_issuer_and_address_win(tmp_path: Path) -> None:
     assert api.settings == {"web": {"issuer": "https://issuer.example", "origin": "https://agents.example"}}
     assert edge.role == "hermes_platform_edge"
     assert "agents" not in users.links
+
+
+STRIPE = "http://127.0.0.1:7001/stripe"
+
+
+def with_stripe(home: Path, own: Mapping[str, str] | None = None) -> UsersHalf:
+    """In a world with a stand-in of Stripe."""
+    users = half(home, own)
+    endpoint = replace(
+        users.endpoint,
+        stripe_url=STRIPE,
+        stripe_prices={"price_light": Plan.LIGHT},
+        stripe_meters={Meter.INSTANCE_DAYS: "days"},
+        stripe_metered_prices=frozenset({"price_days"}),
+    )
+    return replace(users, endpoint=endpoint, authorities=lambda: "PEM")
+
+
+def test_the_platform_asks_the_worlds_stripe_and_sells_at_its_prices(tmp_path: Path) -> None:
+    settings = with_stripe(tmp_path).settings
+    env = Environment.load("local", {"HOME": str(tmp_path), "HERMESOPS_HOME": str(tmp_path)})
+    billing: Any = host_users_settings(env, settings)["billing"]
+    assert billing == {
+        "base_url": STRIPE,
+        "prices": {"price_light": "light"},
+        "meters": {"instance_days": "days"},
+        "metered_since": "0001-01-01",
+        "metered_prices": ["price_days"],
+    }
+    assert BillingSettings.model_validate(billing).prices == {"price_light": Plan.LIGHT}
+    assert not [name for name in half(tmp_path).settings if name.startswith("billing.")], "there is none"
+
+
+def test_an_operators_own_prices_and_stripe_win(tmp_path: Path) -> None:
+    settings = with_stripe(tmp_path, {"BILLING_PRICES": "price_own=heavy"}).settings
+    assert settings["billing.prices"] == {"price_own": "heavy"}
+    elsewhere = with_stripe(tmp_path, {"BILLING_BASE_URL": "https://stripe.example"}).settings
+    assert not [name for name in elsewhere if name.startswith("billing.")]
+
+
+def test_events_go_to_the_door_under_the_name_of_the_api(tmp_path: Path) -> None:
+    file, otherwise = tmp_path / "endpoint.json", EventEndpoint("http://127.0.0.1:1/webhooks/stripe/hermes")
+    api = "https://agents.example/api/hermes"
+    half(tmp_path).send_events(file, f"https://{EDGE}", api)
+    assert endpoint_in(file, otherwise) is otherwise, "a world without Stripe sends none"
+    with_stripe(tmp_path).send_events(file, f"https://{EDGE}", api)
+    assert endpoint_in(file, otherwise) == EventEndpoint(
+        f"https://{EDGE}/webhooks/stripe/hermes", "agents.example", "PEM"
+    )
 
 
 def test_nobody_is_served_from_a_registry_that_is_not_the_environments(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ _AGE_AGAIN = (
 )
 _ROUTER_FOLDER = "/var/lib/hermes-platform-router"
 _SMALL_DISK = "/var/lib/hermes-platform/drill"
-_UP = commands(("stack", "up", "platform"))
+UP = commands(("stack", "up", "platform"))
 _MIGRATED = commands(("registry", "migrate"))
 _RESTARTED = frozenset({"PlatformServiceDown", "ModelFailing"})
 """What may be told of a router that is started anew, as its alerts wait less where times are scaled."""
@@ -23,14 +23,15 @@ _RESTARTED = frozenset({"PlatformServiceDown", "ModelFailing"})
 _QUIET_S = 900.0
 
 
-def _in_database(statement: str) -> str:
+def in_database(statement: str) -> str:
+    """A line that runs a statement in the platform's database, as its owner."""
     psql = (
         "runuser --user postgres -- psql --no-psqlrc --quiet --host=/run/hermes-platform-postgresql --dbname=hermesops"
     )
     return f'{psql} --command="{statement}"'
 
 
-def _ended(alert: str) -> Act:
+def ended(alert: str) -> Act:
     """Wait until nobody is told of it any more, which is what the runbook looks for at its end."""
 
     async def do(fleet: WatchedFleet, _: str) -> None:
@@ -60,7 +61,7 @@ def _of_the_host(
         inject=on_platform(inject),
         whose=("",),
         halts=True,
-        by_hand=both(repair, _ended(alert)),
+        by_hand=both(repair, ended(alert)),
         again="alerts-after",
         beside=beside,
         turns=turns,
@@ -75,7 +76,7 @@ PLATFORM_CHAINS = (
         "database-log-stuck",
         "PlatformDatabaseLogStuck",
         f"sed -i 's/^repo1-s3-key-secret=.*/repo1-s3-key-secret=ended/' {_KEYS_OF_THE_BUCKET}",
-        _UP,
+        UP,
     ),
     _of_the_host(
         "database-backup-old",
@@ -98,14 +99,14 @@ PLATFORM_CHAINS = (
     _of_the_host(
         "router-cut-off",
         "RouterAccountsStale",
-        _in_database("REVOKE SELECT ON model_budgets FROM router"),
+        in_database("REVOKE SELECT ON model_budgets FROM router"),
         _MIGRATED,
         undo=_MIGRATED,
     ),
     _of_the_host(
         "router-folder-gone",
         "RouterUsageLost",
-        f"{_in_database('REVOKE INSERT ON model_usage FROM router')}; chown root: {_ROUTER_FOLDER}",
+        f"{in_database('REVOKE INSERT ON model_usage FROM router')}; chown root: {_ROUTER_FOLDER}",
         both(_MIGRATED, on_platform(f"chown hermes-router: {_ROUTER_FOLDER}")),
         turns=True,
         undo=_MIGRATED,
@@ -114,7 +115,7 @@ PLATFORM_CHAINS = (
         "provider-key-ended",
         "ProviderKeyRefused",
         "printf ended >/etc/hermes-platform/secrets/router/openai; systemctl restart hermes-platform-router",
-        _UP,
+        UP,
         beside=_RESTARTED,
         turns=True,
     ),
@@ -122,7 +123,7 @@ PLATFORM_CHAINS = (
         "platform-router-ended",
         "PlatformServiceDown",
         "systemctl stop hermes-platform-router.socket hermes-platform-router.service",
-        _UP,
+        UP,
         meaning="the model router does not run",
         turns=True,
     ),

@@ -633,20 +633,6 @@ NOT_HAD: tuple[NotHad, ...] = (
         "no machine has a part in it; tried with real services beside simulated machines, in"
         " tests/e2e/test_runbook_faults.py",
     ),
-    *(
-        NotHad(
-            alert,
-            fault,
-            "no machine has a part in it; tried with real services and rows of the API beside simulated machines, in"
-            " tests/e2e/test_runbook_faults.py",
-        )
-        for alert, fault in (
-            ("ApiSlow", "api-waits"),
-            ("TurnsOrphaned", "turns-left"),
-            ("WebhooksRefused", "webhook-secret-wrong"),
-            ("ConnectionsExpired", "connections-ended"),
-        )
-    ),
     NotHad(
         "", "data-full", "it is data-filled, and its runbook is about a volume that has no room left for its own way"
     ),

@@ -279,19 +279,27 @@ async def _run(channel: Channel, script: str, timeout_s: float) -> str:
 
 
 @asynccontextmanager
-async def watched_fleet(home: Path, *, has_platform: bool = False) -> AsyncIterator[WatchedFleet]:
+async def watched_fleet(
+    home: Path, *, has_platform: bool = False, serves_users: bool = False
+) -> AsyncIterator[WatchedFleet]:
     """A monitored world with an agent of each user, and a monitor.
 
     With a platform its host has all services, the monitor among them; else monitoring alone, and the monitor runs here.
+    Where it serves users, the world's vendors are there, too, and Stripe sends its events to the platform's door.
     ``HERMESOPS_TEST_HOME`` names the home of a kept one, which is neither made nor purged: that takes minutes.
     """
     kept = os.environ.get("HERMESOPS_TEST_HOME")  # noqa: TID251 - a choice of whoever runs the tests
     opened = _kept(Path(kept)) if kept else local_world(home, variables=VARIABLES)
     async with opened as command:
         if not kept:
+            if serves_users:
+                await command.ok("local", "down")
+                await command.ok("local", "up", "--vendors")
             if has_platform:
                 await command.ok("stack", "up", "platform")
                 await command.ok("platform", "connect", "--yes")
+            if serves_users:
+                await command.ok("stack", "up", "platform")
             for user in USERS:  # one after the other, so that the third is in another cell
                 await command.ok("provision", user, "--plan", "light")
             if not has_platform:

@@ -31,6 +31,7 @@ OF_A_PATTERN: Mapping[str, object] = {
     "web.redis_url": "rediss://hermesops@redis.test:6380",
     "web.token_url": "https://issuer.test/token",
     "billing.meters": {"instance_days": NASTY, "model_micros": "m"},
+    "billing.base_url": "https://stripe.test",
     "billing.metered_since": "2026-12-01",
     "billing.metered_prices": [NASTY],
     "connections.services": "gmail=ac_1,slack=ac_2",

@@ -1,5 +1,6 @@
 """Counts of requests that the API tells operators: users of reads from rows, and vendors' events."""
 
+import asyncio
 from dataclasses import dataclass
 
 import pytest
@@ -87,3 +88,31 @@ def test_counts_are_of_users_and_end_with_the_window() -> None:
     assert counts.figures() == RequestFigures(users=1, slow_users=1)
     clock.at += 400
     assert counts.figures() == RequestFigures()
+
+
+async def test_a_read_that_waits_counts_before_its_answer_comes() -> None:
+    """As while the database stands still: nobody would be told until the readers give up."""
+    clock, is_asked, may_answer = Clock(), asyncio.Event(), asyncio.Event()
+    counts = RequestCounts(clock)
+
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})["user"] = "ada"
+        is_asked.set()
+        await may_answer.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def receive() -> Message:
+        raise AssertionError
+
+    async def send(_message: Message) -> None: ...
+
+    scope: Scope = {"type": "http", "path": "/api/hermes/plan", "method": "GET"}
+    reading = asyncio.ensure_future(Counted(app, counts)(scope, receive, send))
+    await is_asked.wait()
+    assert counts.figures() == RequestFigures()
+    clock.at += SLOW_S
+    assert counts.figures() == RequestFigures(users=1, slow_users=1)
+    may_answer.set()
+    await reading
+    clock.at += 3600
+    assert counts.figures() == RequestFigures(), "it waits no longer"

@@ -35,7 +35,9 @@ def platforms(roles: RolesRecord, monkeypatch: pytest.MonkeyPatch, *outcomes: ob
 
     monkeypatch.setattr(LocalPlatforms, "apply", apply)
     unused: Any = None
-    return LocalPlatforms("local", unused, unused, {}, unused, unused, unused, parts, dict, roles, lambda _: None)
+    return LocalPlatforms(
+        "local", unused, unused, {}, unused, unused, unused, parts, dict, unused, roles, lambda _: None
+    )
 
 
 async def test_roles_that_failed_are_told_with_their_step_until_they_are_done(

@@ -15,23 +15,23 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-import httpx
 import structlog
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from hermesops.base.network.http import own_client
 from hermesops.base.waiting import cancel, pause
+from hermesops.errors import HermesError
 from hermesops.localcloud.vendors.stripe.books import Books
+from hermesops.localcloud.vendors.stripe.endpoint import EventEndpoint
 from hermesops.localcloud.vendors.stripe.errors import StripeError
 from hermesops.localcloud.vendors.stripe.form import parameters_of
 from hermesops.localcloud.vendors.stripe.meters import METERS, summaries
 from hermesops.localcloud.vendors.stripe.pages import LARGEST, PayersPages
 
 PREFIX = "/stripe"
-_AGAIN_S = (0.5, 2.0, 5.0, 15.0, 60.0)
-"""Seconds between deliveries of an event that was not taken."""
+_AGAIN_S = (0.5, 2.0, 5.0, 15.0, *[60.0] * 60)
+"""Seconds between deliveries of an event that was not taken. Stripe repeats for three days, this one for an hour."""
 
 _KEYS = 1_000
 _PARAMETERS: Mapping[str, frozenset[str]] = {
@@ -59,7 +59,7 @@ class LocalStripe:
     Args:
         url: Its own, with its prefix.
         secret: Signs events.
-        endpoint: Takes events; empty for none.
+        endpoint: Finds the address that takes events, at each delivery.
         file: Keeps the account; ``None`` for nowhere.
         clock: Seconds since 1970.
     """
@@ -68,7 +68,7 @@ class LocalStripe:
         self,
         url: str,
         secret: str,
-        endpoint: str = "",
+        endpoint: Callable[[], EventEndpoint] = EventEndpoint,
         file: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -239,8 +239,6 @@ class LocalStripe:
     # Events
 
     def _emit(self, kind: str, about: Mapping[str, Any]) -> None:
-        if not self._endpoint:
-            return
         if self.lost:
             self.lost -= 1
             return
@@ -258,18 +256,23 @@ class LocalStripe:
         task.add_done_callback(self._deliveries.discard)
 
     async def _deliver(self, body: str) -> None:
-        async with own_client(timeout=10) as http:
-            for again_s in (*_AGAIN_S, None):
-                header = signature_of(body, self._secret, self.books.now)
-                try:
-                    answer = await http.post(self._endpoint, content=body, headers={"stripe-signature": header})
-                    if answer.is_success:
-                        return
-                except httpx.HTTPError:
-                    pass
-                if again_s is not None:
-                    await pause(again_s)
+        for again_s in (*_AGAIN_S, None):
+            if await self._is_taken(body):
+                return
+            if again_s is not None:
+                await pause(again_s)
         log.warning("stripe_event_given_up")
+
+    async def _is_taken(self, body: str) -> bool:
+        """Whether the address of this moment takes an event; an account without one has no events."""
+        try:
+            endpoint = self._endpoint()
+        except HermesError as error:
+            log.warning("stripe_endpoint_unknown", why=error.message)
+            return False
+        if not endpoint.url:
+            return True
+        return await endpoint.take(body, signature_of(body, self._secret, self.books.now))
 
 
 def signature_of(body: str, secret: str, now: int) -> str:

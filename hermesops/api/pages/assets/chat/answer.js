@@ -20,6 +20,9 @@ const LONGEST_COMMAND = 20_000;
 /** How the API ends a command that it cut. */
 const CUT = /\n… \d+ more characters are not shown$/;
 
+const STOPPED = "You stopped this answer.";
+const UNFINISHED = "The agent could not finish this answer";
+
 export class Answer {
   element;
   #parts = element("div", { class: "parts" });
@@ -56,6 +59,14 @@ export class Answer {
     return answer;
   }
 
+  /** One that ended before without an answer. It is not spoken: the reader may have been told. */
+  static unanswered({ state, detail }) {
+    const answer = new Answer();
+    if (state === "stopped") answer.#end(STOPPED);
+    else answer.#end(sentence(plain(shortened(textOf(detail) || UNFINISHED, 500))), "failure");
+    return answer;
+  }
+
   /** @param {string} kind of an event of the turn */
   take(kind, data) {
     const takers = {
@@ -64,8 +75,8 @@ export class Answer {
       approval: () => this.#askApproval(data),
       resolved: () => this.#resolve(String(data.id), String(data.choice)),
       done: () => this.#finish(textOf(data.text), true),
-      failed: () => this.fail(textOf(data.detail) || "The agent could not finish this answer"),
-      stopped: () => this.#end("You stopped this answer."),
+      failed: () => this.fail(textOf(data.detail) || UNFINISHED),
+      stopped: () => this.#end(STOPPED),
     };
     takers[kind]?.();
   }

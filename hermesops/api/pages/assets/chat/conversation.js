@@ -99,7 +99,7 @@ export class Conversation {
     try {
       const { data } = await ask("GET", `/chat/conversations/${encodeURIComponent(this.name)}`);
       if (this.#left.signal.aborted) return;
-      this.#showMessages(data.messages);
+      this.#showMessages(data.messages, data.unanswered);
       if (data.open_turn && this.#reader === null) this.#readOn(data.open_turn);
     } catch (problem) {
       this.#refused(problem, () => {
@@ -110,8 +110,9 @@ export class Conversation {
   }
 
   /** Show the history above what was sent since it was asked for, of which it may have the message already. */
-  #showMessages(messages) {
+  #showMessages(messages, unanswered) {
     const history = messages.map((message) => (message.role === "user" ? sent(message) : received(message)));
+    if (unanswered && this.#reader === null) history.push(Answer.unanswered(unanswered).element);
     const present = this.#reader === null ? [] : [this.#asked, this.#answer.element].filter(Boolean);
     if (this.#asked && present.length > 0 && isSame(history.at(-1), this.#asked)) history.pop();
     fill(this.#messages, history, present);

@@ -1,5 +1,6 @@
 /** Services that the agent may use for its user. */
 
+import { mayOpen } from "../base/address.js";
 import { announce } from "../base/announcer.js";
 import { Problem, ask } from "../base/api.js";
 import { button, element, fill } from "../base/dom.js";
@@ -83,10 +84,8 @@ function line(connection, again) {
   );
 }
 
-/** An address to which the page may send the browser: by HTTPS, or of this computer in the local world. */
 function addressIn(data) {
-  const address = new URL(String(data?.auth_url));
-  const isLocal = address.protocol === "http:" && ["localhost", "127.0.0.1"].includes(address.hostname);
-  if (address.protocol !== "https:" && !(isLocal && location.protocol === "http:")) throw new Problem(502);
-  return address.href;
+  const address = String(data?.auth_url);
+  if (!mayOpen(address)) throw new Problem(409, { detail: "the service named no address where you could agree" });
+  return address;
 }

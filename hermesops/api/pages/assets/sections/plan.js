@@ -1,5 +1,6 @@
 /** The user's plan: the agent's state, what is paid, invoices; to buy a plan, to change its payment, to end it. */
 
+import { mayOpen } from "../base/address.js";
 import { announce } from "../base/announcer.js";
 import { Problem, ask } from "../base/api.js";
 import { button, element, fill } from "../base/dom.js";
@@ -45,17 +46,19 @@ export const plan = {
   path: "plan",
   title: "Plan",
   isThere: async () => true,
-  async show(box, wasMade = false) {
+  /** Returns the agent's state that is shown. */
+  async show(box) {
     const [instance, paid] = await Promise.all([orNone("/instance"), orNone("/plan")]);
-    const again = (isMade) => box.isConnected && this.show(box, isMade);
+    const again = () => box.isConnected && this.show(box);
     fill(
       box,
-      agentCard(instance, wasMade),
+      agentCard(instance),
       paid && (ENDED.has(paid.status) ? buying(paid, instance) : paying(paid, again)),
       paid && usage(paid),
       paid && paid.invoices.length > 0 && invoices(paid.invoices),
     );
     if (paid && isUnderWay(instance, paid)) waitForChange(box, instance, paid, again);
+    return instance?.status;
   },
 };
 
@@ -69,7 +72,7 @@ async function orNone(path) {
   }
 }
 
-function agentCard(instance, wasMade) {
+function agentCard(instance) {
   if (instance === null)
     return card("No agent yet", element("p", {}, "Your agent is here as soon as your plan is paid."));
   const { status, plan: name, since, region, heartbeat_age_s: age } = instance;
@@ -77,7 +80,7 @@ function agentCard(instance, wasMade) {
   return card(
     visible(String(name)),
     element("p", {}, STATES[status] ?? `Your agent is ${visible(String(status))}.`),
-    wasMade && element("p", {}, element("a", { class: "button primary", href: "#/chat" }, "Talk to your agent")),
+    status === "running" && element("p", {}, element("a", { class: "button primary", href: "#/chat" }, "Talk to your agent")),
     facts([
       ["Since", time && longTime(time)],
       ["Region", region && visible(String(region))],
@@ -131,7 +134,7 @@ function choice(name, words, chosen) {
 }
 
 function checkoutLink(url) {
-  return isSafe(url) ? element("a", { class: "button", href: url }, "Go on to the checkout page") : null;
+  return mayOpen(url) ? element("a", { class: "button", href: url }, "Go on to the checkout page") : null;
 }
 
 // Paying
@@ -244,7 +247,7 @@ function invoices(listed) {
         lines(invoice.lines, invoice.currency, invoice.has_more_lines),
         invoice.number && element("p", { class: "hint" }, `Invoice ${visible(String(invoice.number))}`),
         invoice.url &&
-          isSafe(invoice.url) &&
+          mayOpen(invoice.url) &&
           element("a", { href: invoice.url, rel: "noopener noreferrer", target: "_blank" }, "Open the invoice"),
       );
     }),
@@ -258,7 +261,10 @@ function isUnderWay(instance, paid) {
   return OPEN.has(paid.subscribing?.state) || (isPaid && (instance === null || instance.status === "provisioning"));
 }
 
-/** Look again until something has changed, then show it; the agent of a plan that was just paid is spoken of. */
+/**
+ * Look again until something has changed, then show it. What is shown then may be newer than the look, so it alone says
+ * whether the agent of a plan that was just paid is there.
+ */
 async function waitForChange(box, instance, paid, again) {
   const before = stateOf(instance, paid);
   for (let look = 0; look < MOST_LOOKS; look += 1) {
@@ -267,9 +273,8 @@ async function waitForChange(box, instance, paid, again) {
     try {
       const [instanceNow, paidNow] = await Promise.all([orNone("/instance"), orNone("/plan")]);
       if (paidNow === null || stateOf(instanceNow, paidNow) === before || !box.isConnected) continue;
-      const isMade = instanceNow?.status === "running" && instance?.status !== "running";
-      await again(isMade);
-      announce(isMade ? "Your agent is ready." : "Your plan has changed.");
+      const shown = await again();
+      announce(shown === "running" && instance?.status !== "running" ? "Your agent is ready." : "Your plan has changed.");
       return;
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
@@ -293,17 +298,11 @@ async function addressOf(request) {
 }
 
 function go(url, told) {
-  if (url && isSafe(url)) {
+  if (url && mayOpen(url)) {
     location.assign(url);
     return;
   }
   told.textContent = "That takes longer than usual. Look here again in a few minutes.";
-}
-
-/** Over TLS, or to this computer. */
-function isSafe(url) {
-  const { protocol, hostname } = URL.canParse(url) ? new URL(url) : {};
-  return protocol === "https:" || (protocol === "http:" && ["localhost", "127.0.0.1"].includes(hostname));
 }
 
 function keyOf() {
