@@ -45,7 +45,8 @@ def wings_table() -> str:
 def wings() -> dict[str, list[str]]:
     """Packages and modules by wing, the highest wing first; a wing that is one package or module has none."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    names = [name for name in contracts[0]["layers"] if name != "__main__" and _is_code(name)]
+    layers = [name for layer in contracts[0]["layers"] for name in layer.split(" | ")]
+    names = [name for name in layers if name != "__main__" and _is_code(name)]
     return {name: [] if name in _WINGS_OF_ONE else _packages(name) for name in names}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from hermesops.base.network.http import own_client
+from hermesops.base.network.http import blank_context, own_client
 from hermesops.localcloud.world.files import read_object, write_object
 
 EVENTS_PATH = "/webhooks/stripe/hermes"
@@ -43,7 +43,11 @@ class EventEndpoint:
             return False
 
     def _context(self) -> ssl.SSLContext | None:
-        return ssl.create_default_context(cadata=self.authorities) if self.authorities else None
+        if not self.authorities:
+            return None
+        context = blank_context()
+        context.load_verify_locations(cadata=self.authorities)
+        return context
 
 
 def write_endpoint(file: Path, endpoint: EventEndpoint) -> None:
