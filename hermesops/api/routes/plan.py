@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from hermesops.api.parts import ApiParts, CurrentUser, Parts
 from hermesops.api.routes.shapes import Name, Strict
 from hermesops.model.billing.statement import Statement
-from hermesops.model.billing.user_request import RequestKind
+from hermesops.model.billing.user_request import RequestKind, RequestState
 from hermesops.model.ids import UserId
+from hermesops.store.user_rows.plans import UserPlan
 from hermesops.users.user_requests.refusals import raise_refused
 from hermesops.users.user_requests.service import Requests, RequestView
 
@@ -114,7 +115,8 @@ class PlanAnswer(BaseModel):
         ends_at: When a cancelled subscription ends; ``None`` for one that goes on.
         metered: Usage by meter since ``metered_since``; ``None`` there for the last 31 days.
         read_at: When this was read at Stripe; ``None`` for never.
-        subscribing: The last request to subscribe, while it is open or was refused; else ``None``.
+        subscribing: The last request to subscribe, while it is open, was refused, or was done after ``read_at``, so
+            that an ended plan is of before; else ``None``.
     """
 
     status: str
@@ -175,7 +177,7 @@ async def get_plan(user: CurrentUser, parts: Parts) -> PlanAnswer:
             ],
             "metered_since": statement.period_begins_at,
             "read_at": kept.read_at if kept else None,
-            "subscribing": await _subscribing(parts.requests, user),
+            "subscribing": await _subscribing(parts.requests, user, kept),
         }
     )
 
@@ -204,9 +206,19 @@ async def _asked(user: UserId, parts: ApiParts, kind: RequestKind, client_key: s
     return _answer(view)
 
 
-async def _subscribing(service: Requests, user: UserId) -> RequestAnswer | None:
+_ENDED = frozenset({"", "canceled", "incomplete_expired"})
+"""States of a statement that is of no subscription, or of one that has ended."""
+
+
+async def _subscribing(service: Requests, user: UserId, kept: UserPlan | None) -> RequestAnswer | None:
     view = await service.newest(user, RequestKind.SUBSCRIBE)
-    return _answer(view) if view and view.request.state != "done" else None
+    if view is None:
+        return None
+    request = view.request
+    is_known = kept is not None and (
+        kept.statement.status not in _ENDED or (request.ended_at is not None and request.ended_at <= kept.read_at)
+    )
+    return None if request.state is RequestState.DONE and is_known else _answer(view)
 
 
 def _answer(view: RequestView) -> RequestAnswer:

@@ -140,3 +140,28 @@ async def test_an_agent_that_starts_between_two_looks_is_told_and_can_be_talked_
     await expect(chat.spoken).to_have_text("Your agent is ready.")
     await chat.page.get_by_role("link", name="Talk to your agent").click()
     await expect(chat.message).to_be_visible()
+
+
+async def test_a_plan_that_was_just_paid_is_not_sold_again_before_its_statement_is_there(chat: ChatPage) -> None:
+    """The request is done and the agent is made before a worker has read the statement at Stripe."""
+    states, bought = ["provisioning", "running"], {**PAID, "status": "none", "subscribing": {"state": "done"}}
+    plans: list[Mapping[str, Any]] = [bought, bought, PAID]
+
+    async def instance(route: Route) -> None:
+        document = {"status": states[0], "plan": "light", "since": None, "region": "hel1", "heartbeat_age_s": 1}
+        await route.fulfill(json=document)
+
+    async def plan(route: Route) -> None:
+        await route.fulfill(json=plans[0])
+
+    await expect(chat.message).to_be_visible()
+    await chat.page.route("**/api/hermes/plan", plan)
+    await chat.page.route("**/api/hermes/instance", instance)
+    await chat.go("plan")
+    await expect(chat.page.get_by_text("Your plan is paid.")).to_be_visible()
+    await expect(chat.page.get_by_role("button", name="Go to checkout")).to_have_count(0)
+    states.pop(0)
+    await expect(chat.spoken).to_have_text("Your agent is ready.")
+    del plans[:2]
+    await expect(chat.page.get_by_role("button", name="End the plan")).to_be_visible()
+    await chat.page.get_by_role("link", name="Talk to your agent").click()

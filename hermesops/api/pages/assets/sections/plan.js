@@ -53,7 +53,7 @@ export const plan = {
     fill(
       box,
       agentCard(instance),
-      paid && (ENDED.has(paid.status) ? buying(paid, instance) : paying(paid, again)),
+      paid && (isAwaited(paid) ? awaiting() : ENDED.has(paid.status) ? buying(paid, instance) : paying(paid, again)),
       paid && usage(paid),
       paid && paid.invoices.length > 0 && invoices(paid.invoices),
     );
@@ -87,6 +87,15 @@ function agentCard(instance) {
       ["Last sign of life", typeof age === "number" ? ageOf(age) : "not known at the moment"],
     ]),
   );
+}
+
+/** Whether a plan was bought whose statement was not read yet: then no other one may be offered. */
+function isAwaited(paid) {
+  return ENDED.has(paid.status) && paid.subscribing?.state === "done";
+}
+
+function awaiting() {
+  return card("Payment", element("p", {}, "Your plan is paid. Its details are here in a moment."));
 }
 
 // Buying
@@ -258,7 +267,8 @@ function invoices(listed) {
 
 function isUnderWay(instance, paid) {
   const isPaid = paid.status === "active" || paid.status === "trialing";
-  return OPEN.has(paid.subscribing?.state) || (isPaid && (instance === null || instance.status === "provisioning"));
+  const isMade = instance?.status === "provisioning" || (isPaid && instance === null);
+  return OPEN.has(paid.subscribing?.state) || isAwaited(paid) || isMade;
 }
 
 /**
