@@ -27,6 +27,7 @@ BODIES: Mapping[str, Any] = {
 }
 
 
+LISTING = frozenset({"GET /messengers"})
 BUYING = frozenset({"GET /plan", "POST /subscribe", "POST /plan/cancel", "POST /plan/portal"})
 
 
@@ -47,7 +48,9 @@ async def ask(client: Client, route: APIRoute) -> Any:  # noqa: ANN401 - httpx's
         options = {"files": {"file": ("a.txt", b"text")}}
     if path == "/settings":
         options["headers"] = {"if-match": f'"{"0" * 32}"'}
-    path = path.format(turn_id=TURN, conversation="main", job_id="abc123", request_id=TURN, service="gmail")
+    path = path.format(
+        turn_id=TURN, conversation="main", job_id="abc123", request_id=TURN, service="gmail", messenger="telegram"
+    )
     return await client.ask(method, path, **options)
 
 
@@ -103,8 +106,8 @@ async def test_a_user_without_an_agent_gets_nobody_elses(
             if line(route) == "GET /me":
                 assert answer.json() == {"user": api.user("grace"), "display_name": "grace"}
                 continue
-            # Who has no agent may buy one.
-            expected = {200, 202} if line(route) in BUYING else {404, 422}
+            # Who has no agent may buy one, and sees which messengers there are: none here.
+            expected = {200, 202} if line(route) in BUYING | LISTING else {404, 422, 501}
             assert answer.status_code in expected, (line(route), answer.text)
             assert "secret" not in answer.text
     assert api.agent.posts == 1

@@ -320,7 +320,6 @@ async def test_an_answer_without_an_end_is_cut(
     calls = api.process.parts.agent_calls
     assert calls
     await agent.begin()
-    monkeypatch.setattr(calls.proxy, "_call_s", 0.5)
 
     async def answer(_request: Request) -> Response:
         if kind == "no head":
@@ -328,6 +327,7 @@ async def test_an_answer_without_an_end_is_cut(
         return StreamingResponse(endless() if kind == "endless" else silent(), headers=EVENTS)
 
     async with vendor_answers(api, agent, answer), asyncio.timeout(20):
+        monkeypatch.setattr(calls.proxy, "_call_s", 0.5)  # not before: the agent's first call may take as long
         try:
             got = await agent.send("tools/list")
             assert kind == "no head"

@@ -40,7 +40,11 @@ async def test_conversations_are_listed_read_on_and_deleted(api: UsersApi, ada: 
         ("assistant", "You said it: first"),
     ]
     assert shown["open_turn"] is None
-    assert (await ada.ask("GET", "/chat/conversations/none")).json() == {"messages": [], "open_turn": None}
+    assert (await ada.ask("GET", "/chat/conversations/none")).json() == {
+        "messages": [],
+        "open_turn": None,
+        "unanswered": None,
+    }
     api.agent.says = False
     async with ada.send("third", conversation="two") as events:
         turn = (await anext(events)).data["id"]

@@ -63,7 +63,9 @@ def held_up(gate: Gate, who: Identity, requests: int) -> Iterator[None]:
 
 
 def test_who_has_used_up_its_samples_is_refused_unread_and_others_are_not() -> None:
-    gate = gate_of(Limits(samples_per_s=1, behind_s=60))
+    gate = gate_of(
+        Limits(samples_per_s=1, behind_s=60, work_per_s=60, work_s=60)
+    )  # the work of 5,000 is no matter here
     assert gate.take("/write", MALLORY, Body(samples=5000))[0] == HTTPStatus.NO_CONTENT
     refused = Body()
     for _ in range(10):
