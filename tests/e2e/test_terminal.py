@@ -66,8 +66,8 @@ async def test_colour_is_for_terminals_of_those_who_want_it(tmp_path: Path) -> N
     words = ("instance", "show", "nobody")
     code, coloured = await on_terminal(tmp_path, 80, *words)
     assert code == 2
-    assert "\x1b[1;31merror:\x1b[0m no user 'nobody'\n" in coloured
-    assert "\x1b[1;36mhint:\x1b[0m \x1b[1mhermesops instance list\x1b[0m\n" in coloured
+    assert "\x1b[1;38;5;160merror:\x1b[0m no user 'nobody'\n" in coloured
+    assert "\x1b[1;38;5;31mhint:\x1b[0m \x1b[1mhermesops instance list\x1b[0m\n" in coloured
     for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
         _, plain = await on_terminal(tmp_path, 80, *words, **variables)
         assert plain == STYLE.sub("", coloured), variables

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from hermesops.api.parts import ApiParts, CurrentUser, Parts
 from hermesops.model.messaging.messenger import Messenger
-from hermesops.users.messaging.links import MessengerLinks
+from hermesops.users.messaging.links import MessengerLinks, NotOfferedError
 
 router = APIRouter(tags=["messengers"])
 
@@ -69,5 +69,5 @@ async def unlink_messenger(messenger: Messenger, user: CurrentUser, parts: Parts
 
 def _links(parts: ApiParts) -> MessengerLinks:
     if parts.messengers is None:
-        raise HTTPException(HTTPStatus.NOT_IMPLEMENTED)
+        raise NotOfferedError("no messenger is offered here")
     return parts.messengers
