@@ -19,6 +19,7 @@ LARGEST = 1 << 20
 """Bytes of a frame."""
 
 _LONGEST_ID = 128
+_LONGEST_NUMBER = 18
 _CONTRACT = 1
 _LONGEST_MESSAGE = 4096
 
@@ -86,7 +87,7 @@ def parse(line: str | bytes) -> Frame | None:
         case "hello":
             return Hello(_text(frame.get("platform"), _LONGEST_ID))
         case "inbound_ack":
-            return Taken(_text(frame.get("bufferId"), _LONGEST_ID))
+            return Taken(_number(frame.get("bufferId")))
         case "outbound":
             return _outbound(_text(frame.get("requestId"), _LONGEST_ID), frame.get("action"))
         case "going_idle":
@@ -101,7 +102,7 @@ def _outbound(request_id: str, action: object) -> Frame | None:
     if op == "send":
         content = action.get("content")
         text = content if isinstance(content, str) else ""
-        return Message(request_id, chat, text, _text(action.get("reply_to"), _LONGEST_ID))
+        return Message(request_id, chat, text, _number(action.get("reply_to")))
     if op == "get_chat_info":
         return ChatQuestion(request_id, chat)
     return Unsupported(request_id, op)
@@ -109,6 +110,12 @@ def _outbound(request_id: str, action: object) -> Frame | None:
 
 def _text(value: object, longest: int) -> str:
     return value if isinstance(value, str) and len(value) <= longest else ""
+
+
+def _number(value: object) -> str:
+    """A number of a message of ours, as agents got it; empty for anything else."""
+    text = _text(value, _LONGEST_NUMBER)
+    return text if text.isascii() and text.isdigit() else ""
 
 
 def descriptor() -> str:

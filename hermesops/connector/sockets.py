@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import structlog
 from websockets.asyncio.server import ServerConnection
@@ -13,7 +14,7 @@ from hermesops.base.waiting import cancel, pause
 from hermesops.connector import frames
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
-from hermesops.model.messaging.message import IncomingState
+from hermesops.model.messaging.message import Incoming, IncomingState
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.users.messaging.answers import AgentMessage, Answers, NotYourChatError
@@ -25,6 +26,9 @@ REPLACED = 4408
 _MALFORMED = 1007
 _LOOK_S = 1.0
 _SEEN_EVERY_S = 10.0
+_LATE = timedelta(minutes=1)
+"""Age of a word to an agent at work: hermes-agent 0.19.0 waits for an approval for 60 s."""
+
 _A_MINUTE = 600
 """Frames of an agent in a minute; more end its socket, and it dials again."""
 
@@ -37,7 +41,6 @@ class Delivering:
 
     Attributes:
         holder: Name of this process.
-        queued: Makes the bell that rings when a message was queued for an agent.
         answered: Rings when an agent has written.
     """
 
@@ -80,7 +83,7 @@ class AgentSocket:
     async def _read(self) -> None:
         budget = _Rate(_A_MINUTE)
         async for data in self.socket:
-            for line in data.splitlines():
+            for line in data.split("\n") if isinstance(data, str) else data.split(b"\n"):
                 if not budget.take(asyncio.get_running_loop().time()):
                     await self.socket.close(REPLACED, "too many frames")
                     return
@@ -135,12 +138,18 @@ class AgentSocket:
         if self._is_idle:
             return
         for command in await asyncio.to_thread(self.parts.incoming.commands, self.instance_id):
-            if await asyncio.to_thread(self.parts.incoming.end, command.id, IncomingState.ANSWERED, "command"):
-                await self.socket.send(frames.inbound(command))
+            await self._deliver_command(command)
         for waiting in await asyncio.to_thread(self.parts.incoming.waiting, self.instance_id):
             incoming = await asyncio.to_thread(self.parts.incoming.send, waiting.id, self.fence)
             if incoming is not None:
                 await self.socket.send(frames.inbound(incoming))
+
+    async def _deliver_command(self, command: Incoming) -> None:
+        """Write a word to an agent at work, or drop it: one that comes late could approve what nobody has read."""
+        is_late = await asyncio.to_thread(self.parts.incoming.now) - command.received_at > _LATE
+        ending = (IncomingState.DEAD, "late") if is_late else (IncomingState.ANSWERED, "command")
+        if await asyncio.to_thread(self.parts.incoming.end, command.id, *ending) and not is_late:
+            await self.socket.send(frames.inbound(command))
 
     async def _keep(self) -> None:
         """Look whether another socket of the agent has replaced this one."""

@@ -3,12 +3,13 @@
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from hermesops.base.waiting import Pending, until
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.messaging.message import IncomingState
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from hermesops.users.messaging.routing import CONNECTED, INVALID_CODE, STRANGER
-from tests.support.real.stores.registries import placed
+from tests.support.real.stores.registries import TurnedClock, placed
 from tests.support.users.messaging import Messaging, dialled, messaging
 
 pytestmark = pytest.mark.turns(30)
@@ -96,6 +97,27 @@ async def test_a_message_waits_for_an_agent_that_is_away(database: Database, ada
             assert frame["event"]["text"] == "hello"
         (message,) = world.incoming.under_way(ada.id)
         assert message.state is IncomingState.SENT
+
+
+async def test_an_approval_that_comes_late_is_dropped(database: Database, ada: Instance, clock: TurnedClock) -> None:
+    async with messaging(database) as world, world.running():
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        world.say(ADA, "/approve")
+        await until_queued(world, ada)
+        clock.turn(61)
+        world.say(ADA, "hello")
+        async with dialled(world, ada) as gateway:
+            frame = gateway.inbound[0] if gateway.inbound else await gateway.next("inbound")
+            assert frame["event"]["text"] == "hello"
+            assert world.incoming.commands(ada.id) == ()
+
+
+async def until_queued(world: Messaging, instance: Instance) -> None:
+    async def look() -> bool | Pending[bool]:
+        return bool(world.incoming.commands(instance.id)) or Pending("not yet")
+
+    await until(look, what="a command", timeout_s=20, every_s=0.05)
 
 
 async def test_a_second_socket_of_an_agent_replaces_the_first(database: Database, ada: Instance) -> None:

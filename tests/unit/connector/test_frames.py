@@ -25,6 +25,12 @@ SEND = {"op": "send", "chat_id": "tg.1", "content": "hi", "reply_to": "7"}
         ),
         ({"type": "outbound", "requestId": "r", "action": {"op": "edit"}}, frames.Unsupported("r", "edit")),
         ({"type": "going_idle"}, frames.Idle()),
+        ({"type": "inbound_ack", "bufferId": "²"}, frames.Taken("")),
+        ({"type": "inbound_ack", "bufferId": "9" * 30}, frames.Taken("")),
+        (
+            {"type": "outbound", "requestId": "r", "action": {**SEND, "reply_to": "9" * 30}},
+            frames.Message("r", "tg.1", "hi", ""),
+        ),
         ({"type": "outbound", "requestId": "", "action": SEND}, None),
         ({"type": "outbound", "requestId": "r" * 200, "action": SEND}, None),
         ({"type": "outbound", "requestId": "r", "action": []}, None),
