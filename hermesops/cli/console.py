@@ -32,6 +32,12 @@ _REMEMBERED = 500
 _commands: set[str] = set()
 """Commands that were advised lately, which a terminal emphasises wherever they stand."""
 
+_NOTES = ("note", "reason", "why")
+"""Columns of sentences that people wrote."""
+
+_words_in_notes: set[str] = set()
+"""Words in such columns that look like a state, which a terminal leaves plain."""
+
 SHAPE_VERSION = 1
 """Version of the JSON shapes; raised when a field changes its meaning or goes."""
 
@@ -186,10 +192,20 @@ def _fitted(columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty:
         return tables.Fitted([empty])
     columns = [*(column for column in columns if column != below), *([below] if below else [])]
     cells = [[_text(row.get(column)) for column in columns] for row in rows]
+    _remember_notes([row[at] for at, column in enumerate(columns) if column in _NOTES for row in cells])
     if _mode.wide or not (width := terminal.width()):
         folds = below and not _mode.wide
         return tables.Fitted(tables.folded(columns, cells, _CHECK_WIDTH) if folds else tables.plain(columns, cells))
     return tables.fitted(columns, cells, width, below=below, commands=_commands)
+
+
+def _remember_notes(notes: Sequence[str]) -> None:
+    """Keep the words of these notes that a terminal must not colour."""
+    if notes and terminal.has_colour(sys.stdout):
+        from hermesops.cli.printing import palette
+
+        _words_in_notes.clear()
+        _words_in_notes.update(words for note in notes for words in palette.words_in_note(note))
 
 
 def advice(*parts: str | tuple[str, ...] | Hint) -> str:
@@ -321,7 +337,7 @@ def _shown(line: str, stream: TextIO) -> str:
         return line
     from hermesops.cli.printing import palette
 
-    return palette.painted(line, _commands)
+    return palette.painted(line, _commands, _words_in_notes)
 
 
 def _plain(value: object) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hermesops.access.identity.approval import Asked, digest_of
+from hermesops.base.narration import counted
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.access.signed_file import SignedContent, SignedFile
 from hermesops.model.ids import InstanceId
@@ -57,7 +58,7 @@ FILE = SignedFile("hermesops-mass-change", MassChange, field="change", title="a 
 
 def asked_by(change: MassChange, signer: str) -> Asked:
     """A list as a request for approval."""
-    what = f"end or change of plan of {len(change.instances)} agents"
+    what = f"end or change of plan of {counted(len(change.instances), 'agent')}"
     return Asked(what, change.environment, digest_of(change.to_bytes()), signer)
 
 

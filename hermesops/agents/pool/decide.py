@@ -122,8 +122,8 @@ def decide(observation: PoolObservation) -> Step | Done | Refused:
             return ApplyCell()
         return Refused(
             UnavailableError(
-                f"{len(observation.lost)} machines for the pool of {observation.cell} did not become ready; the last: "
-                f"{observation.lost[-1]}",
+                f"{counted(len(observation.lost), 'machine')} for the pool of {observation.cell} did not become ready; "
+                f"the last: {observation.lost[-1]}",
                 hint=Hint(("image", "build"), "builds a new image;", ("job", "run", "pools"), "goes on"),
             )
         )

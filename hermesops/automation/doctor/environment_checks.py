@@ -290,7 +290,7 @@ class EnvironmentChecks:
         text = self.secrets().find(DATABASE_KEY)
         if text is None:
             return "made when the platform is, where that is one machine"
-        return f"kept, {len(text)} characters; the platform's host alone can try it"
+        return f"kept, {counted(len(text), 'character')}; the platform's host alone can try it"
 
     async def _bucket_answers(self) -> str:
         if self.env.is_local and not self.env.settings.backup.bucket:

@@ -6,13 +6,16 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import result, table
+from hermesops.cli.console import is_json, result, say, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.views import audit
 from hermesops.views.access import audit as audit_shapes
 
 app = Noun(no_args_is_help=True)
+
+_FOR_PEOPLE, _FOR_PROGRAMS = 50, 1000
+"""Entries that are listed where no number is given."""
 
 
 @app.command(lists=True)
@@ -22,13 +25,18 @@ def log(
     ] = "",
     subject: Annotated[str, typer.Option("--subject", help="Only of that subject, as instance/<id>.")] = "",
     who: Annotated[str, typer.Option("--who", help="Only of that operator or program.")] = "",
-    limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 1000,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="The newest so many; 50 unless given, 1000 with --json.")
+    ] = None,
 ) -> None:
     """List entries of the audit log, newest first."""
     begin = values.since(since) if since else None
-    entries = context.compose().audit.list(subject=subject, who=who, since=begin, limit=limit)
+    newest = limit or (_FOR_PROGRAMS if is_json() else _FOR_PEOPLE)
+    entries = context.compose().audit.list(subject=subject, who=who, since=begin, limit=newest)
     columns = ("id", "at", "who", "action", "subject", "why")
     table("audit-log", "entries", columns, [audit_shapes.entry(entry) for entry in entries], "nothing was changed")
+    if len(entries) == newest:
+        say(f"the newest {newest} are shown; --limit shows more")
 
 
 @app.command()

@@ -3,6 +3,7 @@
 import sys
 from dataclasses import asdict
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -251,4 +252,5 @@ def _show(status: "WorldStatus") -> None:
         "",
     ]
     result("local-status", {}, lines)
-    table("local-status", "machines", ("name", "status", "slug", "ip", "message"), status.machines, "no machines")
+    machines = sorted(status.machines, key=itemgetter("name"))
+    table("local-status", "machines", ("name", "status", "slug", "ip", "message"), machines, "no machines")

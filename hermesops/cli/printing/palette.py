@@ -78,11 +78,12 @@ def _meaningful() -> re.Pattern[str]:
     return re.compile(rf"(?:{begin})(?P<word>{words})(?=$|  |[:;,.)]| \(| by | \d)")
 
 
-def spans(line: str, commands: Collection[str] = ()) -> list[tuple[int, int, Style]]:
+def spans(line: str, commands: Collection[str] = (), notes: Collection[str] = ()) -> list[tuple[int, int, Style]]:
     """Parts of a line that have a style, in order and apart: where each begins and ends.
 
     Args:
         commands: Commands to emphasise where they stand in the line.
+        notes: Beginnings of words of people, as ``words_in_note`` finds them: no state, so without a style.
     """
     if _HEADING.fullmatch(line):
         return [(0, len(line), Style.STRONG)]
@@ -91,14 +92,21 @@ def spans(line: str, commands: Collection[str] = ()) -> list[tuple[int, int, Sty
     longest_first = sorted((command for command in commands if command in line), key=len, reverse=True)
     styled += [(at := line.index(command), at + len(command), Style.STRONG) for command in longest_first]
     matches = _meaningful().finditer(line)
-    styled += [(*match.span("word"), WORDS[match["word"].replace(" ", "_")]) for match in matches]
+    states = [match for match in matches if not any(line.startswith(note, match.start("word")) for note in notes)]
+    styled += [(*match.span("word"), WORDS[match["word"].replace(" ", "_")]) for match in states]
     return _apart(styled)
 
 
-def painted(line: str, commands: Collection[str] = ()) -> str:
+def words_in_note(note: str) -> list[str]:
+    """The words of a person's note that look like a state, each with the word behind it, as ``spans`` takes them."""
+    line = f"  {note}"
+    return [line[begin:end] + " ".join(line[end:].split(" ")[:2]) for begin, end, _ in spans(line)]
+
+
+def painted(line: str, commands: Collection[str] = (), notes: Collection[str] = ()) -> str:
     """A line with the escape sequences of its styles; arguments as those of ``spans``."""
     pieces, at = [], 0
-    for begin, end, style in spans(line, commands):
+    for begin, end, style in spans(line, commands, notes):
         pieces += [line[at:begin], f"\x1b[{_codes(style)}m{line[begin:end]}{_END}"]
         at = end
     return "".join([*pieces, line[at:]])

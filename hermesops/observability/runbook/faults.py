@@ -43,13 +43,21 @@ _FILL = (
     'test "$(stat -c %d /var/lib/hermes)" != "$(stat -c %d /)" && '
     f"size=$(($1 * $2 / 100 * 95)) && test $size -lt 5000000000 && fallocate -l $size {_FILLER}"
 )
-_LEAK = (
-    f"systemctl set-property --runtime {_GATEWAY} MemoryMax=400M && "
-    # Into the unit's cgroup, so that it ends with the unit. Of two hierarchies the older one is systemd's.
-    f"group=$(systemctl show -p ControlGroup --value {_GATEWAY}); "
-    'for root in /sys/fs/cgroup/systemd /sys/fs/cgroup; do test -e "$root$group/cgroup.procs" && break; done; '
-    "setsid python3 -c 'import time; kept = b\"x\" * 300_000_000; time.sleep(3600)' >/dev/null 2>&1 & "
-    'echo $! > "$root$group/cgroup.procs"'
+
+
+def _in_gateway(program: str) -> str:
+    """The script that runs a Python program in the gateway's control group, so that it ends with the unit."""
+    return (
+        f"group=$(systemctl show -p ControlGroup --value {_GATEWAY}); "
+        # Of two hierarchies the older one is systemd's.
+        'for root in /sys/fs/cgroup/systemd /sys/fs/cgroup; do test -e "$root$group/cgroup.procs" && break; done; '
+        f"setsid python3 -c {shlex.quote(program)} >/dev/null 2>&1 & "
+        'echo $! > "$root$group/cgroup.procs"'
+    )
+
+
+_LEAK = f"systemctl set-property --runtime {_GATEWAY} MemoryMax=400M && " + _in_gateway(
+    'import time; kept = b"x" * 300_000_000; time.sleep(3600)'
 )
 OWN_CAP = f"rm -rf /run/systemd/system.control/{_GATEWAY}.d; systemctl daemon-reload"
 """Undoes a cap that was changed by hand. Not "revert", which removes the unit's drop-ins that are ours as well."""
@@ -82,6 +90,29 @@ with open(home, "r+b") as file:
     file.write(os.urandom(size))
 """
 """Of an agent whose gateway is stopped."""
+
+_HOLDS_JOBS = """
+import fcntl, json, os, time, urllib.request
+home = "/var/lib/hermes/cron/"
+key = json.load(open("/etc/hermes-node/instance.json"))["secrets"]["api_server_key"]
+port = json.load(open("/etc/hermes-node/gateway.json"))["port"]
+job = json.dumps({"name": "drill", "schedule": "0 0 1 1 *", "prompt": "hello"}).encode()
+headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/api/jobs", job, headers), timeout=20).read()
+lock = open(home + ".tick.lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+jobs = json.load(open(home + "jobs.json"))
+for each in jobs["jobs"]:
+    if each["name"] == "drill":
+        each["next_run_at"] = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - 1200))
+with open(home + ".drill", "w") as file:
+    json.dump(jobs, file)
+os.chown(home + ".drill", *os.stat(home)[4:6])
+os.chmod(home + ".drill", 0o600)
+os.replace(home + ".drill", home + "jobs.json")
+time.sleep(3600)
+"""
+"""Makes a job that has been due for 20 minutes, and keeps the lock without which the agent begins none."""
 
 FAULTS = (
     # Of one machine
@@ -273,6 +304,16 @@ FAULTS = (
         undo=OnMachine("systemctl start hermes-orders.timer"),
         needs_real=True,
         needs_local=True,
+    ),
+    Fault(
+        "jobs-held",
+        "jobs-late",
+        ("JobsLate",),
+        "a child of the gateway keeps the lock without which no cron job is begun",
+        inject=(OnMachine(_in_gateway(_HOLDS_JOBS)), OnMachine("sleep 3; hermes-node metrics")),
+        sign=_above("hermes_queue_age_seconds", 900),
+        undo=OnMachine(f"systemctl restart {_GATEWAY}"),
+        needs_real=True,
     ),
     # Of more than one machine, or of what hermesops itself stands on
     Fault("gateways-stopped", "agent-reachability-burn", _REACHABILITY, "the gateways of several agents are stopped"),

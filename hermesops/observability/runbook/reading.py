@@ -33,6 +33,9 @@ READING_ON_MACHINES = frozenset(
         *("systemctl --failed --no-pager", "systemctl status --state=failed --no-pager -n 20"),
         "systemctl status --no-pager hermes-gateway.service",
         "journalctl _PID=1 UNIT=hermes-gateway.service -n 20 --no-pager",
+        "grep ^hermes_queue_age_seconds /run/hermes-metrics/hermes.prom",
+        "lslocks --noheadings --output COMMAND,PID,PATH",
+        "ls -l /var/lib/hermes/cron",
     }
 )
 """Commands of ``instance exec`` that a step may run without asking, word for word."""

@@ -78,7 +78,7 @@ class Billing:
         billing.forget(self.keep)
         counts = billing.count()
         waiting, aside = counts.get(BillingState.WAITING, 0), counts.get(BillingState.SET_ASIDE, 0)
-        return f"{read} events read, {len(users)} users looked at; {waiting} events wait, {aside} are set aside"
+        return f"events: {read} read, {waiting} waiting, {aside} set aside; users looked at: {len(users)}"
 
     async def retry(self, event: BillingEvent, *, reason: str) -> BillingEvent:
         """Look at an event again that was not applied.

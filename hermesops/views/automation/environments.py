@@ -67,6 +67,8 @@ def _shown(key: str, value: object) -> str | None:
 
     if isinstance(value, SecretStr) or (key in SECRET_KEYS and value is not None):
         return "(set, hidden)"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, Mapping):
         return ",".join(f"{name}={text}" for name, text in value.items())
     if isinstance(value, AbstractSet | list):

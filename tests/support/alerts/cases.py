@@ -542,6 +542,23 @@ GATEWAY: dict[str, tuple[Case, ...]] = {
             {400: (), 700: (), 900: ()},
         ),
     ),
+    "JobsLate": (
+        *_simple(
+            world(1200),
+            {of("hermes_queue_age_seconds"): then((60, 300), (901, 900))},
+            {of("hermes_queue_age_seconds"): then((60, 300), (900, 900))},
+            615,
+            ADA,
+            seconds=1200,
+            before=585,
+        ),
+        Case(
+            Kind.BELOW,
+            "jobs that are begun within the time, again and again",
+            world(1800) | {of("hermes_queue_age_seconds"): then(*((899, 120), (0, 30)) * 12)},
+            {900: (), 1800: ()},
+        ),
+    ),
     "MessengerDisconnected": (
         *_simple(
             world(1200),

@@ -326,6 +326,7 @@ CHAINS: tuple[Chain, ...] = (
         user="bob",
         undo=on_machine(OWN_CAP),
     ),
+    Chain("jobs-held", "JobsLate"),
     Chain(
         "clock-shifted",
         "ClockOff",

@@ -58,6 +58,14 @@ def test_names_sentences_and_zero_are_not() -> None:
         assert styled(line) == [], line
 
 
+def test_words_of_people_are_not() -> None:
+    for note in ("broken: machines", "failed", "was 3 failed, is none"):
+        line = f"4f2a  running  {note}"
+        assert len(styled(line)) > 1, line
+        spans = palette.spans(line, notes=palette.words_in_note(note))
+        assert [line[begin:end] for begin, end, _ in spans] == ["running"], line
+
+
 def test_headings_leads_and_commands_are_strong() -> None:
     assert styled("USER  CREATED AT") == [("USER  CREATED AT", Style.STRONG)]
     assert styled("error: no user: failed") == [("error:", Style.BAD), ("failed", Style.BAD)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import Reason, Yes, agree, is_json, result, say, table, write, write_bytes
 from hermesops.cli.options.instances import All, Where, choose_instances
@@ -57,7 +58,8 @@ def exec_(
     chosen = ("--where", where) if where else ("--all",) if everything else words[:1]
     require_reason(reason, "instance", "exec", *chosen, "COMMAND")
     if is_chosen:
-        question = f"This runs {line!r} as {as_user} on {len(instances)} machines of environment {container.env.name}."
+        machines = counted(len(instances), "machine")
+        question = f"This runs {line!r} as {as_user} on {machines} of environment {container.env.name}."
         agree(question, expect=container.env.name, spared="nothing was run", yes=yes)
     return _several(container, instances, line, as_user, timeout, reason)
 

@@ -9,7 +9,7 @@ from hermesops.cli import context
 from hermesops.cli.console import result, say, table
 from hermesops.cli.options.instance import find_instance
 from hermesops.cli.options.instances import All, Users, Where, choose_instances
-from hermesops.errors import CHANGES_REMAIN, RefusedError, UsageError
+from hermesops.errors import CHANGES_REMAIN, Hint, RefusedError, UsageError
 from hermesops.views.agents import backups as backup_shapes
 from hermesops.views.automation import checks as check_shapes
 
@@ -51,13 +51,23 @@ def verify(
         return _one((users or [""])[0], only_failed=failed)
     container = context.compose()
     instances = choose_instances(container, users, where, everything=everything, only_running=True)
+    _require_real_machines(container)
     return _several(container, instances, only_failed=failed)
+
+
+def _require_real_machines(container: "Container") -> None:
+    if container.adapters.is_simulated:
+        raise RefusedError(
+            "the machines of this local world are simulated: they have no units, firewall or files to verify",
+            hint=Hint(("local", "down", "--purge"), ", then", ("local", "up", "--driver", "nspawn")),
+        )
 
 
 def _one(user: str, *, only_failed: bool) -> int:
     from hermesops.model.check import Verdict
 
     container, instance = find_instance(user)
+    _require_real_machines(container)
     verified = context.run_connected(container, lambda connected: connected.verify(instance))
     checks = verified.for_user(user)
     shown = [check for check in checks if not only_failed or check.verdict is not Verdict.OK]

@@ -1,6 +1,7 @@
 """Output of commands about cells and their stacks."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from hermesops.cli.console import complain, say, table, table_lines
@@ -34,6 +35,7 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
         {**row, "user": row.get("user") or f"({row['role']})", "then": None if row["wanted"] else "to be destroyed"}
         for row in (*shown["instances"], *shown["unassigned"])
     ]
+    machines.sort(key=itemgetter("user", "machine_name"))
     columns = ["user", "machine_name", "plan", "server_type", "status"]
     columns += ["then"] if any(row["then"] for row in machines) else []
     return [*field_lines(fields), *operations, "", *table_lines(columns, machines, "no machines")]

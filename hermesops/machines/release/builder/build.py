@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.base.files.scratch_folder import scratch_folder
+from hermesops.base.narration import counted
 from hermesops.errors import RefusedError, UsageError
 from hermesops.machines.capabilities import capabilities_of
 from hermesops.machines.image.packages.download import Pip
@@ -137,7 +138,7 @@ class Builder:
                 text = order.pinned.get(python) or self._resolved(order, version, python)
                 pins = tuple(pin_of(own) if own and pin.name == PACKAGE else pin for pin in requirements.parse(text))
             kept_wheels = [blob for lock in known if python in lock.pythons for blob in lock.pythons[python].wheels]
-            self.report(f"gathering {len(pins)} wheels for Python {python}")
+            self.report(f"gathering {counted(len(pins), 'wheel')} for Python {python}")
             wheels = fetcher.wheels(pins, python, known=[*any_python, *kept_wheels, *([own] if own else [])])
             any_python += filter(runs_everywhere, wheels)
             listed = blob_store.keep("requirements.txt", requirements.render(python, wheels))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from hermesops.base.narration import counted
 from hermesops.errors import Hint, RefusedError
 from hermesops.machines.release import requirements
 from hermesops.machines.release.blobs import BlobStore, blob_of
@@ -58,7 +59,7 @@ class Rebuilder:
                         hint=Hint(("release", "build", "--lock", "FILE", *named), "names it"),
                     )
                 if pins:
-                    self.builder.report(f"gathering {len(pins)} wheels for Python {python}")
+                    self.builder.report(f"gathering {counted(len(pins), 'wheel')} for Python {python}")
                     for blob in WheelFetcher(blob_store, self.builder.downloads, scratch).wheels(pins, python):
                         missing.pop(blob.sha256, None)
         if missing:

@@ -23,6 +23,8 @@ MOVED_FROM = "moved_from"
 _USED = (users, cells, hermes_instances, operations)
 _ENDED = ("done", "failed", "abandoned")
 _BATCH = 1000
+_LISTED = 3
+"""Open operations that an error names."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,10 @@ def unmark_moved(source: Database) -> None:
 def _refuse_open(connection: sa.Connection) -> None:
     query = sa.select(operations.c.id, operations.c.kind).where(operations.c.status.not_in(_ENDED))
     if rows := connection.execute(query.order_by(operations.c.id)).all():
-        listed = ", ".join(f"{row.kind} {row.id}" for row in rows[:3])
+        listed = ", ".join(f"{row.kind} {row.id}" for row in rows[:_LISTED])
+        more = f" and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
         raise RefusedError(
-            f"{len(rows)} operations are open: {listed}; a registry can be moved only without open operations",
+            f"open operations: {listed}{more}; a registry can be moved only without open operations",
             hint=Hint(("operation", "continue", "OPERATION"), ", or", ("operation", "abandon", "OPERATION")),
         )
 

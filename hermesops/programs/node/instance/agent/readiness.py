@@ -78,7 +78,7 @@ def _state(system: System, port: int, key: str) -> Check:
         messages = system.ask(port, f"/api/sessions/{quote(str(session.get('id')), safe='')}/messages", key=key)
         if messages.status != HTTPStatus.OK:
             return Check("state", ok=False, detail=f"messages: {messages.status}")
-    return Check("state", ok=True, detail=f"{len(sessions)} session read")
+    return Check("state", ok=True, detail=f"{min(len(sessions), 1)} of {len(sessions)} sessions read")
 
 
 def _tools(system: System, port: int, key: str) -> Check:
