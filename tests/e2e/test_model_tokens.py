@@ -168,7 +168,7 @@ async def test_a_token_that_runs_out_is_renewed_before_it_does_while_the_agent_r
     await until(ran_out, what="the first token to run out", timeout_s=40, every_s=0.5)
 
 
-@pytest.mark.turns(45)
+@pytest.mark.turns(90)
 @pytest.mark.machines
 async def test_a_running_agent_answers_over_a_renewal_and_a_revocation_without_a_restart(world: Command) -> None:
     user = await provisioned(world)

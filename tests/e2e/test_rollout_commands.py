@@ -140,7 +140,7 @@ async def test_each_stage_waits_for_another_operators_signature(fleet: Command, 
     assert (await status(fleet))["progress"]["reached"] == USERS
 
 
-@pytest.mark.turns(15)
+@pytest.mark.turns(60)
 async def test_a_paused_rollout_touches_nobody_new_until_it_is_resumed(fleet: Command) -> None:
     release = await built(fleet, "paused")
     process = await fleet.start("rollout", "start", release, *QUICK, "--vitals", "none")

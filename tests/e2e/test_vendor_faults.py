@@ -11,12 +11,13 @@ from tests.support.vendor import faulty_lives
 from tests.support.vendor.faulty_lives import Act
 
 
-@pytest.mark.turns(15, each=True)
 @pytest.mark.parametrize(
     ("acts", "kinds"),
     [
-        pytest.param(faulty_lives.ACTS, faulty_lives.KINDS, id="cell"),
-        pytest.param(faulty_lives.AGENTS_ACTS, faulty_lives.KINDS_OF_AGENTS, id="agent"),
+        pytest.param(faulty_lives.ACTS, faulty_lives.KINDS, id="cell", marks=pytest.mark.turns(15, each=True)),
+        pytest.param(
+            faulty_lives.AGENTS_ACTS, faulty_lives.KINDS_OF_AGENTS, id="agent", marks=pytest.mark.turns(60, each=True)
+        ),
     ],
 )
 def test_what_fails_with_the_vendor_is_finished_without_the_fault(

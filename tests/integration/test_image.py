@@ -18,7 +18,7 @@ from tests.support.real.machines.agents import role_variables
 from tests.support.real.machines.bases import tested_base
 from tests.support.real.machines.machine import base_python
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(100)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(160)]
 
 BASES = {
     "base-debian12": ("debian", "12"),

@@ -88,7 +88,7 @@ async def has_ended(agent: Agent) -> bool | Pending[bool]:
     return state == "failed" or Pending(state)
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(110)
 async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_said_is_lost(
     built_image: Made, agent: Agent, tmp_path: Path
 ) -> None:

@@ -109,7 +109,7 @@ async def test_an_empty_account_gets_what_the_settings_say(aws: MotoAccount) -> 
         assert iam.get_policy(PolicyArn=spec.policy_arn(name))["Policy"]["PolicyName"] == name
 
 
-@pytest.mark.turns(9)
+@pytest.mark.turns(20)
 async def test_killed_after_each_change_it_goes_on_and_makes_nothing_twice(
     aws: MotoAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,7 +146,7 @@ async def test_killed_after_each_change_it_goes_on_and_makes_nothing_twice(
     assert aws.client("iam").list_roles()["Roles"] == []
 
 
-@pytest.mark.turns(9)
+@pytest.mark.turns(20)
 async def test_denied_at_each_change_it_says_what_is_done_and_what_is_left(
     aws: MotoAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
