@@ -192,3 +192,6 @@ async def test_without_an_image_and_with_a_vendor_that_refuses_or_is_away_nothin
     wrong = simulated.with_variables(HERMESOPS_API_URL=endpoint.api_url, HERMESOPS_API_KEY="sk_wrong", **known)
     one_line(await wrong.run("provision", "grace", "--plan", "light"), 3, "401")
     one_line(await simulated.run("instance", "show", "grace"), 2, "no user 'grace'")
+    await simulated.ok("provision", "grace", "--plan", "light")
+    verified = await simulated.run("instance", "verify", "grace")
+    one_line(verified, 3, "simulated", "no units", "local up --driver nspawn")

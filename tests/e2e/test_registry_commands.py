@@ -32,6 +32,9 @@ async def test_the_audit_is_read_and_whole(ops: Command) -> None:
         (1, "command_run", "first"),
     ]
     assert (await ops.ok("audit", "log", "--who", "nobody", "--json")).json["entries"] == []
+    newest = await ops.ok("audit", "log", "--limit", "1")
+    assert ("second" in newest.stdout, "first" in newest.stdout) == (True, False)
+    assert "the newest 1 are shown; --limit shows more" in newest.stderr
     audit_verify = (await ops.ok("audit", "verify", "--json")).json
     assert (audit_verify["entries"], audit_verify["epoch"], audit_verify["anchored_to"]) == (2, 2, 2)
     wrong = await ops.run("audit", "log", "--since", "yesterday")

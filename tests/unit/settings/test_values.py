@@ -95,6 +95,11 @@ def test_a_hundred_years_are_taken_and_said_to_be_for_ever(tmp_path: Path) -> No
     assert load(tmp_path, HERMESOPS_MONTHLY_BUDGET="30.5").settings.monthly_budget == Decimal("30.5")
 
 
+def test_a_setting_is_shown_as_an_operator_types_it(tmp_path: Path) -> None:
+    for text in ("true", "false"):
+        assert setting(load(tmp_path, HERMESOPS_PLANS_APART=text), "plans_apart")["value"] == text
+
+
 def test_no_setting_that_is_shown_takes_a_password_in_a_url(tmp_path: Path) -> None:
     for key, part in properties():
         given = f"light={URL},heavy={URL}" if "additionalProperties" in part else URL

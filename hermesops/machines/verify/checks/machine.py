@@ -27,11 +27,14 @@ from hermesops.machines.verify.checks.promise import (
     unit,
     warn_unless,
 )
+from hermesops.wire.foreign_text import one_line
 from hermesops.wire.protocol import DATA_PATH, DATA_VARIABLE, GB, VARIABLES
 
-_PYTHON = """readlink -e /opt/hermes/current/venv/bin/python || echo nothing
+_PYTHON = """runuser -u hermes -- /opt/hermes/current/venv/bin/python -I -V || echo unknown
+readlink -e /opt/hermes/current/venv/bin/python || echo nothing
 [ ! -d /opt/hermes/current/python ] || readlink -e /opt/hermes/current/python
 readlink /proc/$(systemctl show hermes-gateway.service --property=MainPID --value)/exe || true"""
+_VERSION_CHARACTERS = 20
 _SANDBOX_BYTES = str(512 << 20)
 _LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
 _SOCKETS = "ss --no-header --listening --tcp --udp --numeric --processes"
@@ -127,11 +130,12 @@ def _programs(host: Host, _: Expected) -> str:
 
 
 def _python(host: Host, _: Expected) -> str:
-    program, *others = output_of(host, _PYTHON).splitlines()
+    version, program, *others = output_of(host, _PYTHON).splitlines()
     own = others.pop(0) if others and others[0].endswith("/python") else ""
     broken_unless(program.startswith(f"{own}/bin/" if own else "/usr/bin/python3"), f"the slot's Python is {program}")
     broken_unless(others in ([], [program]), f"the gateway runs {' '.join(others)}, and its slot has {program}")
-    return f"{program.rpartition('/')[2]}, {'brought by the release' if own else 'of the distribution'}"
+    origin = "brought by the release" if own else "of the distribution"
+    return f"{one_line(version, longest=_VERSION_CHARACTERS)}, {origin}"
 
 
 def _home(host: Host, _: Expected) -> str:

@@ -158,7 +158,7 @@ HEALTHY: dict[str, tuple[int, str]] = {
     "systemctl list-units": (0, ""),
     "ss ": (0, _SOCKETS.strip()),
     "find -H": (0, ""),
-    "readlink -e /opt": (0, "/usr/bin/python3.11\n/usr/bin/python3.11\n"),
+    "runuser -u hermes -- /opt": (0, "Python 3.11.2\n/usr/bin/python3.11\n/usr/bin/python3.11\n"),
     "find /etc/hermes-node": (0, ""),
     "ls /opt/hermes/current/venv": (0, "/opt/hermes/current/venv/lib/python3.11/site-packages/hermes-sandbox.pth"),
     "stat --format='%n %U:%G %a' /etc": (0, _MODES.strip()),

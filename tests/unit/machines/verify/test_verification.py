@@ -72,6 +72,10 @@ def sqlite_of(gateway: str, node: str) -> str:
     return json.dumps({"pid": 7, "path": "/usr/lib/libsqlite3.so.0", "version": gateway, "node": node})
 
 
+_PYTHON = "runuser -u hermes -- /opt"
+"""The beginning of the command whose output names the Python of the slot."""
+
+
 def says(beginning: str, code: int, output: str) -> Callable[[PromisingMachine], None]:
     """A break of what a command prints."""
 
@@ -146,9 +150,9 @@ BREAKS = [
     ("drop-ins", unit("hermes-gateway.service", DropInPaths="")),
     ("sandbox", unit("hermes-sandbox@verify.service", MemoryMax="infinity")),
     ("sandbox", says("ls /opt/hermes/current/venv", 0, "")),
-    ("python", says("readlink -e /opt", 0, "nothing\n")),
-    ("python", says("readlink -e /opt", 0, "/usr/bin/python3.11\n/opt/hermes/releases/r/python/bin/python3.14\n")),
-    ("python", says("readlink -e /opt", 0, "/usr/bin/python3.11\n/opt/hermes/releases/r/python\n")),
+    ("python", says(_PYTHON, 0, "unknown\nnothing\n")),
+    ("python", says(_PYTHON, 0, "Python 3.11.2\n/usr/bin/python3.11\n/opt/hermes/releases/r/python/bin/python3.14\n")),
+    ("python", says(_PYTHON, 0, "Python 3.11.2\n/usr/bin/python3.11\n/opt/hermes/releases/r/python\n")),
     ("hardening", unit("hermes-gateway.service", NoNewPrivileges="no")),
     ("journal", says("cat /etc/systemd/journald", 0, "[Journal]\n")),
     ("time-zone", says("env --unset=TZ date", 0, "CET\n")),
