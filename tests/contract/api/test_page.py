@@ -482,6 +482,33 @@ async def test_a_page_that_is_opened_too_early_comes_by_itself(chat: ChatPage) -
     await expect(chat.message).to_be_visible()
 
 
+@pytest.mark.turns(12)
+@each_case("file", ["/chat/turn_reader.js", "/main.js", "/page.css"])
+async def test_a_page_that_lost_a_file_on_the_way_comes_by_itself(chat: ChatPage, file: str) -> None:
+    await chat.forget_files()
+    chat.proxy.lost = file
+    before = len(chat.proxy.asked)
+    await chat.page.reload()
+    await expect(chat.page.get_by_text("Loading …")).to_be_visible()
+    await chat.page.wait_for_timeout(2_500)
+    loads = [url for _, url in chat.proxy.asked[before:] if url.endswith("/hermes-max/chat")]
+    assert 2 <= len(loads) <= 3, "it is loaded anew, and not all the time"
+    chat.proxy.lost = ""
+    await expect(chat.message).to_be_visible()
+    await chat.page.reload()
+    await expect(chat.message).to_be_visible()
+
+
+@pytest.mark.turns(25)
+async def test_a_page_that_waits_for_a_file_is_loaded_anew(chat: ChatPage) -> None:
+    await chat.forget_files()
+    chat.proxy.held = "/chat/turn_reader.js"
+    await chat.page.reload(wait_until="commit")
+    await expect(chat.page.get_by_text("Loading …")).to_be_visible()
+    chat.proxy.held = ""
+    await expect(chat.message).to_be_visible()
+
+
 @pytest.mark.turns(2)
 @each_case("place", ["#/usage", "#/chat/elsewhere", ""], ids=["section", "conversation", "no place"])
 async def test_the_page_waits_for_no_agent_that_lists_its_conversations_late(chat: ChatPage, place: str) -> None:

@@ -93,6 +93,12 @@ class ChatPage:
         await self.page.get_by_role("button", name="Continue as ada").click()
         await expect(self.message).to_be_visible()
 
+    async def forget_files(self) -> None:
+        """Empty the browser's cache: the page's files are asked for again."""
+        session = await self.page.context.new_cdp_session(self.page)
+        await session.send("Network.clearBrowserCache")
+        await session.detach()
+
     async def send(self, text: str) -> None:
         """Write a message, and send it by the keyboard."""
         await self.message.fill(text)

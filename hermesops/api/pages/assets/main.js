@@ -239,4 +239,5 @@ function decoded(part) {
   }
 }
 
+dispatchEvent(new Event("hermes:started")); // start.js waits for it
 new Page().start();
