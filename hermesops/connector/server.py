@@ -17,6 +17,8 @@ from hermesops.model.ids import InstanceId
 from hermesops.users.messaging.relay_secrets import parse_bearer
 
 PATH = "/relay"
+METRICS = "/metrics"
+"""Answered to Prometheus through the door, which passes no other request of this path on."""
 
 _PING_S = 30.0
 _OPEN_S = 10.0
@@ -71,6 +73,8 @@ class Connector:
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         """Refuse whoever does not sign as an agent; ``None`` admits."""
+        if request.path == METRICS:
+            return connection.respond(HTTPStatus.OK, self._figures())
         if request.path != PATH:
             return connection.respond(HTTPStatus.NOT_FOUND, "")
         bearer = parse_bearer(request.headers.get("Authorization", ""))
@@ -87,6 +91,9 @@ class Connector:
             return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, "")
         connection.username = bearer.instance_id
         return None
+
+    def _figures(self) -> str:
+        return f"hermes_platform_answers 1\nhermesops_connector_sockets {len(self._open)}\n"
 
     async def _run(self, connection: ServerConnection) -> None:
         instance_id = InstanceId(connection.username)

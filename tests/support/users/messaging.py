@@ -199,10 +199,15 @@ async def dialled(world: Messaging, instance: Instance, secret: str = "") -> Asy
     secret = secret or world.secrets_of(instance.id)[-1]
     headers = {"authorization": f"Bearer {bearer(instance.id, secret)}"}
     async with connect(world.url.replace("http", "ws") + PATH, additional_headers=headers, proxy=None) as socket_:
-        gateway = ScriptedGateway(socket_)
-        await gateway.frame({"type": "hello", "platform": "telegram", "botId": "b"})
-        await gateway.next("descriptor")
-        yield gateway
+        yield await greeted(socket_)
+
+
+async def greeted(socket_: ClientConnection) -> ScriptedGateway:
+    """A gateway on an open socket, once the connector has answered its greeting."""
+    gateway = ScriptedGateway(socket_)
+    await gateway.frame({"type": "hello", "platform": "telegram", "botId": "b"})
+    await gateway.next("descriptor")
+    return gateway
 
 
 def bearer(instance_id: InstanceId, secret: str, *, life_s: int = 300) -> str:
