@@ -8,8 +8,7 @@ GIVEN = {f"{role}_environment": "staging" for role in (API, CONNECTOR)}
 
 def _lines(role: str, template: str, own: str) -> set[str]:
     text = rendered(role, template, {**GIVEN, "item": 1})
-    lines = {line.replace(own, "PROCESS") for line in text.splitlines() if line and not line.startswith("#")}
-    return lines
+    return {line.replace(own, "PROCESS") for line in text.splitlines() if line and not line.startswith("#")}
 
 
 def test_what_differs_from_the_apis_unit_is_its_own() -> None:

@@ -54,7 +54,7 @@ def test_agents_open_sockets_at_the_same_name_once_there_is_a_bot() -> None:
     assert users.links["sockets"] == f"{ORIGIN}/relay"
     assert "sockets" not in half({"web": {"origin": ORIGIN}, "messengers": {"agents_url": ORIGIN}}).links
     elsewhere = {"telegram_bot": "our_bot", "agents_url": "https://other.example"}
-    with pytest.raises(UsageError, match="messengers.agents_url is https://other.example, and the load balancer"):
+    with pytest.raises(UsageError, match=r"messengers\.agents_url is https://other\.example, and the load balancer"):
         half({"web": {"origin": ORIGIN}, "messengers": elsewhere})
 
 
