@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from tests.support.real import edge
 from tests.support.real.monitoring.platform_host import programs
 from tests.support.real.stores.registries import placed
 from tests.support.suite.prerequisites import require
-from tests.support.users.messaging import Messaging, bearer, greeted, messaging
+from tests.support.users.messaging import Messaging, bearer, greeted, messaging, unix_listener
 
 pytestmark = [pytest.mark.turns(10), pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)]
 
@@ -58,12 +57,8 @@ async def opened(folder: Path, database: Database, variables: dict[str, object] 
     root = programs()
     require(root, "Debian's programs")
     assert root
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(folder / "connector.sock"))
-    listener.listen()
-    listener.setblocking(False)
     async with messaging(database) as world:
-        serving = asyncio.ensure_future(world.connector().serve(listener))
+        serving = asyncio.ensure_future(world.connector().serve(unix_listener(folder / "connector.sock")))
         try:
             with edge.running(folder, root, [folder / "api.sock"], {**_HAS, **(variables or {})}) as door:
                 yield Door(world, door, folder)

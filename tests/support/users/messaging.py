@@ -8,6 +8,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -50,12 +51,14 @@ class Messaging:
 
     Attributes:
         port: Of the connector, also while it is away.
+        path: Of its socket in the place of a port, behind the door.
     """
 
     database: Database
     telegram: LocalTelegram
     telegram_url: str
     port: int = field(default_factory=free_port)
+    path: Path | None = None
     accounts: MessengerAccounts = field(init=False)
     incoming: IncomingMessages = field(init=False)
     outgoing: OutgoingMessages = field(init=False)
@@ -122,8 +125,7 @@ class Messaging:
                 await self.queued.wait(1.0)
                 connector.ring()
 
-        listener = socket.create_server((HOST, self.port))
-        self.port = listener.getsockname()[1]
+        listener = unix_listener(self.path) if self.path else socket.create_server((HOST, self.port))
         works = [
             asyncio.ensure_future(each) for each in (connector.serve(listener), router.run(), sender.run(), wake())
         ]
@@ -132,6 +134,16 @@ class Messaging:
         finally:
             await cancel(*works)
             listener.close()
+
+
+def unix_listener(path: Path) -> socket.socket:
+    """A socket behind the door, as systemd makes it."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    listener.setblocking(False)
+    return listener
 
 
 @asynccontextmanager
