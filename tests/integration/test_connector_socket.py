@@ -47,7 +47,7 @@ class Rig:
     @property
     def connector(self) -> Connector:
         """As hermesops hands it to the agent's machine."""
-        settings = MessengerSettings(telegram_bot="our_bot", agents_url=self.url)
+        settings = MessengerSettings.model_validate({"telegram_bot": "our_bot", "agents_url": self.url})
         return connector_for(settings, ROOT, self.ada.id, generation=1)
 
     async def hand(self, connector: Connector | None) -> None:
@@ -123,14 +123,16 @@ async def test_neither_its_shell_nor_a_log_shows_the_secret(rig: Rig) -> None:
     shown = await rig.answer("RUN: env | grep -c RELAY_SECRET; echo shown $((6 * 7))x", "shown 42x")
     assert "0\nshown 42x" in shown.replace("\\n", "\n"), shown
     assert (await rig.agent.run("cat /etc/hermes/.env")).count(secret) == 1
-    finding = f"grep -rl {secret} /var/lib/hermes /var/log /run/log 2>/dev/null; journalctl --no-pager -q | grep -c {secret}; true"
+    await rig.agent.channel.put("/root/needle", secret.encode(), mode=0o600)
+    finding = (
+        "grep -rlFf /root/needle /var/lib/hermes /var/log; journalctl --no-pager -q | grep -cFf /root/needle; true"
+    )
     assert (await rig.agent.run(finding, timeout_s=120)).split() == ["0"]
 
 
 async def test_its_own_variables_lead_it_to_no_other_connector(rig: Rig) -> None:
-    await rig.agent.run(
-        "echo GATEWAY_RELAY_URL=https://127.0.0.1:9 >/var/lib/hermes/.env; systemctl restart hermes-gateway"
-    )
+    await rig.agent.run("echo GATEWAY_RELAY_URL=https://127.0.0.1:9 >/var/lib/hermes/.env")
+    await rig.agent.run("systemctl restart hermes-gateway", timeout_s=120)
     await rig.socket(is_open=True)
     await rig.agent.run("rm /var/lib/hermes/.env")
 

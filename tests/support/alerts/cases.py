@@ -1279,7 +1279,7 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
         ),
         Case(
             Kind.FIRES,
-            "both processes of the users' API, one after the other, that of connections and the connector do not answer",
+            "both processes of the API, one after the other, that of connections and the connector do not answer",
             {
                 _up("edge"): steady(1, 900),
                 _up("api", process="1"): then((1, 300), (0, 600)),

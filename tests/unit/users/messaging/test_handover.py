@@ -13,7 +13,7 @@ from hermesops.wire.protocol import Connector
 
 ADA, BOB = InstanceId("7a0d3b52-4d5c-4bd0-9c8b-0d5f6d1f2a11"), InstanceId("8b0d3b52-4d5c-4bd0-9c8b-0d5f6d1f2a22")
 NEW, OLD = "n" * 32, "o" * 32
-SETTINGS = MessengerSettings(telegram_bot="our_bot", agents_url="https://agents.example")
+SETTINGS = MessengerSettings.model_validate({"telegram_bot": "our_bot", "agents_url": "https://agents.example"})
 HANDOVER = ConnectorHandover(SETTINGS, lambda: f"{NEW}\n{OLD}\n", lambda _: 3)
 
 
@@ -53,7 +53,7 @@ def test_the_key_is_not_read_where_no_socket_is_opened() -> None:
     def unread() -> str:
         raise AssertionError
 
-    assert replace(HANDOVER, settings=MessengerSettings(), key=unread).of_instance(ADA) is None
+    assert replace(HANDOVER, settings=MessengerSettings.model_validate({}), key=unread).of_instance(ADA) is None
 
 
 @pytest.mark.parametrize("text", ["", "\n", "short", f"{NEW}\nshort"])

@@ -1,6 +1,7 @@
 """The script with which a machine becomes a platform host: its shape, its variables, and a run of it with stand-ins."""
 
 import base64
+import json
 import os
 import re
 import subprocess
@@ -203,7 +204,7 @@ def test_with_a_bot_a_host_runs_the_connector_as_its_own_role_of_the_database() 
     for role in ("api", "connector", "control"):
         settings = Settings.model_validate(given[f"hermes_platform_{role}_settings"])
         assert (settings.messengers.telegram_bot, settings.messengers.agents_url) == ("our_bot", url)
-    assert done.exports["links"]["sockets"] == f"{url}/relay"
+    assert json.dumps(done.exports["links"]).count(f'"sockets": "{url}/relay"') == 1
     assert set(given) <= {name for role in _roles() for name in _options(role)} | {
         f"{role}_enabled" for role in _roles()
     }
