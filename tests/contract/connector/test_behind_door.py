@@ -90,6 +90,17 @@ async def test_nothing_else_of_the_connector_is_reached(
                 pass
 
 
+async def test_only_its_one_path_goes_to_the_connector(tmp_path: Path, database: Database) -> None:
+    async with (
+        opened(tmp_path, database) as door,
+        httpx.AsyncClient(verify=door.edge.context(), trust_env=False) as http,
+    ):
+        statuses = [
+            (await http.get(f"{door.edge.url}{path}")).status_code for path in ("/relay", "/relay/media", "/metrics")
+        ]
+    assert statuses == [401, 503, 503], "nobody but the users' API, which is not there, is asked for others"
+
+
 async def test_sockets_of_one_address_are_counted(tmp_path: Path, database: Database, registry: Registry) -> None:
     agents = [placed(registry, name) for name in ("ada", "bob", "cyd")]
     async with (
