@@ -120,15 +120,9 @@ class Messaging:
         budget = Budget(Pace(chat_s=1.0, a_second=25))
         sender = Sender(Messenger.TELEGRAM, self.outgoing, self.accounts, budget, bot.send, self.answered)
 
-        async def wake() -> None:
-            while True:
-                await self.queued.wait(1.0)
-                connector.ring()
-
         listener = unix_listener(self.path) if self.path else socket.create_server((HOST, self.port))
-        works = [
-            asyncio.ensure_future(each) for each in (connector.serve(listener), router.run(), sender.run(), wake())
-        ]
+        serving = (connector.serve(listener), connector.run(self.queued), connector.keep())
+        works = [asyncio.ensure_future(each) for each in (*serving, router.run(), sender.run())]
         try:
             yield connector
         finally:
