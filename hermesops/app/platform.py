@@ -326,8 +326,9 @@ class PlatformParts:
         """The users' half of the platform; nothing of it while the registry is elsewhere."""
         from urllib.parse import urlsplit
 
-        from hermesops.access.secrets.catalog import BILLING_SECRET, MESSAGES_KEY
+        from hermesops.access.secrets.catalog import BILLING_SECRET, MESSAGES_KEY, TELEGRAM_SECRET
         from hermesops.platform.connection.settings import is_connected
+        from hermesops.platform.parts.connector_keys import connector_keys
         from hermesops.platform.parts.control import project_key
         from hermesops.platform.parts.users import UsersHalf
 
@@ -338,6 +339,7 @@ class PlatformParts:
             return {
                 "messages_key": secrets.read(MESSAGES_KEY),
                 "billing_secret": secrets.find(BILLING_SECRET) or "",
+                "telegram_secret": secrets.find(TELEGRAM_SECRET) or "",
             }
 
         return UsersHalf(
@@ -351,6 +353,7 @@ class PlatformParts:
             report=container.report,
             world_port=urlsplit(endpoint.api_url).port or 0,
             is_served=is_connected(container.env),
+            connector_keys=partial(connector_keys, container.env.settings.messengers, secrets),
         )
 
     @property
@@ -378,7 +381,11 @@ class PlatformParts:
                 users=self._users.settings,
             ),
             keys=lambda: keys_of(
-                container.endpoint, container.router_keys, container.pulumi_passphrase(), container.secrets
+                container.endpoint,
+                container.router_keys,
+                container.pulumi_passphrase(),
+                container.secrets,
+                has_connector=self._users.has_connector,
             ),
             proof=host_proof(container.env),
             vendor_api=vendor_api,

@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 import socket
+from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING
 
 import structlog
@@ -34,7 +35,6 @@ _TELEGRAM = Pace(chat_s=1.0, a_second=25)
 
 _SWEEP_EVERY_S = 5.0
 _FORGET_EVERY = 720
-_WAKE_S = 0.5
 
 log = structlog.get_logger()
 
@@ -57,7 +57,7 @@ async def serve(env: "Environment", listener: socket.socket) -> None:
     parts = _Parts(container)
     try:
         async with asyncio.TaskGroup() as group:
-            for work in (parts.router.run(), parts.sender.run(), parts.wake(), parts.sweep_on()):
+            for work in parts.works():
                 group.create_task(work)
             await parts.connector.serve(listener)
     except BaseExceptionGroup as errors:
@@ -87,11 +87,10 @@ class _Parts:
     def _secrets_of(self, instance_id: InstanceId) -> tuple[str, ...]:
         return gateway_secrets(self._secrets, instance_id, self._gateways.generations(instance_id))
 
-    async def wake(self) -> None:
-        """Wake agents' sockets when messages were queued."""
-        while True:
-            await self._queued.wait(_WAKE_S)
-            self.connector.ring()
+    def works(self) -> Iterable[Coroutine[None, None, None]]:
+        """All that goes on beside the sockets, until cancelled."""
+        connector = self.connector
+        return (self.router.run(), self.sender.run(), connector.run(self._queued), connector.keep(), self.sweep_on())
 
     async def sweep_on(self) -> None:
         """Look into silent messages every few seconds, and drop old texts every hour."""

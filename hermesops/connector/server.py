@@ -10,6 +10,8 @@ import structlog
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
+from hermesops.base.bell import Bell
+from hermesops.base.waiting import pause
 from hermesops.connector import frames
 from hermesops.connector.sockets import REPLACED, AgentSocket, Delivering, Secrets
 from hermesops.errors import HermesError
@@ -17,8 +19,12 @@ from hermesops.model.ids import InstanceId
 from hermesops.users.messaging.relay_secrets import parse_bearer
 
 PATH = "/relay"
+METRICS = "/metrics"
+"""Answered to Prometheus through the door, which passes no other request of this path on."""
 
 _PING_S = 30.0
+_LOOK_S = 1.0
+_KEEP_EVERY_S = 10.0
 _OPEN_S = 10.0
 _TOO_BUSY = 1013
 _RESTART = 1012
@@ -54,11 +60,39 @@ class Connector:
         ):
             await asyncio.Event().wait()
 
-    def ring(self, instance_id: InstanceId | None = None) -> None:
-        """Wake the socket of an agent, or all of them, for which a message was queued."""
-        sockets = self._open.values() if instance_id is None else filter(None, [self._open.get(instance_id)])
-        for agent_socket in list(sockets):
+    def ring(self, instance_id: InstanceId) -> None:
+        """Wake the socket of an agent for which a message was queued; nothing where it has none here."""
+        if agent_socket := self._open.get(instance_id):
             agent_socket.queued.ring()
+
+    async def run(self, queued: Bell) -> None:
+        """Wake the sockets of agents for which messages are queued, until cancelled: one question for all of them.
+
+        Args:
+            queued: Rings when a message was queued in this process; others' messages are found within a second.
+        """
+        while True:
+            await queued.wait(_LOOK_S)
+            try:
+                instance_ids = await asyncio.to_thread(self.parts.incoming.queued_for)
+            except HermesError as error:
+                log.warning("messages_not_known", why=error.message)
+                continue
+            for instance_id in instance_ids:
+                self.ring(instance_id)
+
+    async def keep(self) -> None:
+        """Close sockets of agents that have opened another one elsewhere, until cancelled."""
+        while True:
+            await pause(_KEEP_EVERY_S)
+            before = list(self._open.values())  # a socket that opens meanwhile may be missing in the answer
+            try:
+                held = await asyncio.to_thread(self.parts.rows.held, self.parts.holder)
+            except HermesError as error:
+                log.warning("sockets_not_kept", why=error.message)
+                continue
+            replaced = [each for each in before if held.get(each.instance_id) != each.fence]
+            await asyncio.gather(*(each.socket.close(REPLACED, "replaced") for each in replaced))
 
     def fence_of(self, instance_id: InstanceId) -> int:
         """The fence of an agent's present socket; 0 where it has none here."""
@@ -71,6 +105,8 @@ class Connector:
 
     async def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
         """Refuse whoever does not sign as an agent; ``None`` admits."""
+        if request.path == METRICS:
+            return connection.respond(HTTPStatus.OK, self._figures())
         if request.path != PATH:
             return connection.respond(HTTPStatus.NOT_FOUND, "")
         bearer = parse_bearer(request.headers.get("Authorization", ""))
@@ -87,6 +123,9 @@ class Connector:
             return connection.respond(HTTPStatus.SERVICE_UNAVAILABLE, "")
         connection.username = bearer.instance_id
         return None
+
+    def _figures(self) -> str:
+        return f"hermes_platform_answers 1\nhermesops_connector_sockets {len(self._open)}\n"
 
     async def _run(self, connection: ServerConnection) -> None:
         instance_id = InstanceId(connection.username)

@@ -10,7 +10,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 
 from hermesops.base.bell import Bell
-from hermesops.base.waiting import cancel, pause
+from hermesops.base.waiting import cancel
 from hermesops.connector import frames
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
@@ -24,8 +24,9 @@ REPLACED = 4408
 """Closes a socket whose agent has opened another one."""
 
 _MALFORMED = 1007
-_LOOK_S = 1.0
-_SEEN_EVERY_S = 10.0
+_LOOK_S = 60.0
+"""Seconds after which a socket looks for messages though nobody rang."""
+
 _LATE = timedelta(minutes=1)
 """Age of a word to an agent at work: hermes-agent 0.19.0 waits for an approval for 60 s."""
 
@@ -69,7 +70,7 @@ class AgentSocket:
 
     async def run(self) -> None:
         """Carry frames both ways until the socket closes or another one of the agent replaces it."""
-        works = [asyncio.ensure_future(work()) for work in (self._read, self._write, self._keep)]
+        works = [asyncio.ensure_future(work()) for work in (self._read, self._write)]
         try:
             done, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
             for work in done:
@@ -78,7 +79,14 @@ class AgentSocket:
             pass
         finally:
             await cancel(*works)
+            await self._release()
+
+    async def _release(self) -> None:
+        """Give the socket up; where the database is away, the next socket's fence does."""
+        try:
             await asyncio.to_thread(self.parts.rows.release, self.instance_id, self.fence)
+        except HermesError as error:
+            log.warning("socket_not_released", instance=self.instance_id, why=error.message)
 
     async def _read(self) -> None:
         budget = _Rate(_A_MINUTE)
@@ -100,7 +108,7 @@ class AgentSocket:
             case frames.Hello():
                 await self.socket.send(frames.descriptor())
             case frames.Taken(message_id) if message_id.isdigit():
-                await asyncio.to_thread(self.parts.incoming.taken, int(message_id), self.fence)
+                await self._note_taken(int(message_id))
             case frames.Message():
                 await self.socket.send(await self._take(frame))
             case frames.ChatQuestion(request_id, chat):
@@ -110,6 +118,13 @@ class AgentSocket:
             case frames.Idle():
                 self._is_idle = True
                 await self.socket.send(frames.idle())
+
+    async def _note_taken(self, message_id: int) -> None:
+        """Record that the agent has a message; where the database is away, the agent's transcript tells it later."""
+        try:
+            await asyncio.to_thread(self.parts.incoming.taken, message_id, self.instance_id, self.fence)
+        except HermesError as error:
+            log.warning("message_not_noted", instance=self.instance_id, why=error.message)
 
     async def _take(self, frame: frames.Message) -> str:
         message = AgentMessage(self.instance_id, frame.request_id, frame.chat, frame.text, self.fence, frame.reply_to)
@@ -150,18 +165,6 @@ class AgentSocket:
         ending = (IncomingState.DEAD, "late") if is_late else (IncomingState.ANSWERED, "command")
         if await asyncio.to_thread(self.parts.incoming.end, command.id, *ending) and not is_late:
             await self.socket.send(frames.inbound(command))
-
-    async def _keep(self) -> None:
-        """Look whether another socket of the agent has replaced this one."""
-        while True:
-            await pause(_SEEN_EVERY_S)
-            try:
-                is_held = await asyncio.to_thread(self.parts.rows.is_held, self.instance_id, self.fence)
-            except HermesError:
-                continue
-            if not is_held:
-                await self.socket.close(REPLACED, "replaced")
-                return
 
 
 class _Rate:

@@ -42,6 +42,7 @@ STAGES = (
             "hermes_platform_control",
             "hermes_platform_api",
             "hermes_platform_connections",
+            "hermes_platform_connector",
         ),
         ("hermes_platform_monitoring", "hermes_platform_llm_router", "hermes_platform_edge"),
     ),
@@ -276,8 +277,8 @@ class PlatformHost:
         ready = f"{url}/prometheus/-/ready"
         await until(partial(self._answers, ready), what=f"monitoring at {url}", timeout_s=_ANSWERS_S, every_s=0.5)
 
-    async def wait_for_users(self, url: str, name: str, *, has_connections: bool) -> None:
-        """Wait until the users' API answers there, and the process of connections.
+    async def wait_for_users(self, url: str, name: str, *, has_connections: bool, has_connector: bool = False) -> None:
+        """Wait until the users' API answers there, the process of connections and the connector.
 
         Args:
             url: Of the door.
@@ -291,6 +292,8 @@ class PlatformHost:
         if has_connections:
             refuses = partial(self._answers, f"{url}/api/hermes/connections", host, httpx.codes.UNAUTHORIZED)
             processes["hermesops-connections"] = refuses
+        if has_connector:
+            processes["hermesops-connector"] = partial(self._answers, f"{url}/relay", host, httpx.codes.UNAUTHORIZED)
         for unit, answers in processes.items():
             try:
                 await until(answers, what=f"{unit} to answer at {url}", timeout_s=_ANSWERS_S, every_s=0.5)

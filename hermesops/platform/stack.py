@@ -278,7 +278,8 @@ class LocalPlatforms:
         links = self.links()
         if links:
             url = f"https://{self.services[PlatformService.USERS]}"
-            await self.host.wait_for_users(url, links["api"], has_connections="agents" in links)
+            has = {"has_connections": "agents" in links, "has_connector": "sockets" in links}
+            await self.host.wait_for_users(url, links["api"], **has)
             self.sends_events(url, links["api"])
         return PlatformUp(done, name, changed, round(time.monotonic() - begun, 1), image, links)
 

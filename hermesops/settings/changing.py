@@ -22,6 +22,12 @@ _MOVED = Hint(
 _RESIZED = Hint(
     "the next machines have it; one that exists:", ("instance", "resize", "USER", "--plan", "PLAN", "--reason", "WHY")
 )
+_MESSENGERS = Hint(
+    ("stack", "up", "platform"),
+    "hands it to the platform's host; restart workers; then",
+    ("token", "rotate", "--all"),
+    "brings the bot and the URL to agents",
+)
 _EFFECTS: Mapping[str, Hint] = {
     "pool_size": Hint(("job", "run", "pools"), "fills or shrinks the pools; workers do it by themselves"),
     "region": _MOVED,
@@ -35,7 +41,7 @@ _EFFECTS: Mapping[str, Hint] = {
     "platform": _PLATFORM,
     "billing": _PLATFORM,
     "connections": _PLATFORM,
-    "messengers": Hint("restart", ("connector", "serve"), "and", ("api", "serve")),
+    "messengers": _MESSENGERS,
     "model": _PLATFORM,
     "router": _PLATFORM,
 }

@@ -332,6 +332,11 @@ class MessengerSettings(Section):
     connector_key_file: Path | None = Field(
         None, description="Key from which the secrets of agents' sockets are derived; empty: secrets.home"
     )
+    agents_url: str = Field(
+        "",
+        pattern=r"^(https://[A-Za-z0-9.\[\]:_-]{1,256})?$",
+        description="URL of the connector as machines reach it, https://HOST; empty: agents open no socket",
+    )
 
 
 class BillingSettings(Section):

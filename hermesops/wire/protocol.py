@@ -5,6 +5,7 @@ Pure. Parsing is strict where a machine is changed (a payload), and the version 
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,6 +16,9 @@ from hermesops.wire.strict_json import exactly, listed, mapping, matching, objec
 
 VERSION = 1
 """Version of the payload; a node understands its own and the one before."""
+
+TAKES = ("connector",)
+"""Fields of a payload that nodes of before do not know; ``hermes-node status`` lists them."""
 
 PROGRAM = "/opt/hermes/node/hermes-node"
 """Where role ``hermes_node`` puts hermes-node on every machine."""
@@ -45,6 +49,9 @@ _LEASE = re.compile(
 )
 _PEM = re.compile(r"(?:-----BEGIN CERTIFICATE-----\n[A-Za-z0-9+/=\n]{1,16384}-----END CERTIFICATE-----\n){1,8}")
 _PLATFORM_URL = re.compile(r"https://[A-Za-z0-9.\[\]:_-]{1,256}")
+_BOT = re.compile(r"[A-Za-z0-9_]{1,64}")
+_MESSENGER = re.compile(r"[a-z]{1,32}")
+_SOCKET_SECRET = re.compile(r"[0-9a-f]{64}")
 _SERIAL = re.compile(r"[0-9a-f]{1,40}")
 _URI = re.compile(r"hermesops://[A-Za-z0-9_]{1,64}/(?:machine|cell|instance)/[A-Za-z0-9_.:-]{1,128}")
 _HEAD = "hermes-node: "
@@ -209,12 +216,49 @@ class Credential:
 
 
 @dataclass(frozen=True)
+class Connector:
+    """The platform's connector, to which an agent opens the socket of its user's messengers.
+
+    Attributes:
+        url: Where machines reach it, without a path.
+        secret: Signs for the agent when it opens the socket.
+        bots: Name of the platform's bot by messenger.
+    """
+
+    url: str
+    secret: str = field(repr=False)
+    bots: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, raw: object) -> "Connector":
+        """Check the fields of a payload's connector.
+
+        Raises:
+            BadRequestError: A field is wrong; the message names it, never its value.
+        """
+        fields = mapping(raw, "connector")
+        exactly(fields, "connector", required={"url", "secret", "bots"})
+        bots = mapping(fields["bots"], "connector.bots")
+        if not bots:
+            raise BadRequestError("connector.bots: there is none")
+        return cls(
+            url=matching(fields["url"], _PLATFORM_URL, "connector.url"),
+            secret=matching(fields["secret"], _SOCKET_SECRET, "connector.secret"),
+            bots={
+                matching(messenger, _MESSENGER, "connector.bots: a messenger"): matching(name, _BOT, "connector.bots")
+                for messenger, name in bots.items()
+            },
+        )
+
+
+@dataclass(frozen=True)
 class Payload:
     """All data that turn a machine without a user into a user's agent.
 
     Attributes:
         model_base_url: Where the model router is, as the machine reaches it, up to and including ``/v1``.
         credential: The machine's certificate with its user's names; only where the machine has requested one.
+        connector: By which the user's messengers reach the agent; ``None`` where the platform has no bot.
     """
 
     identity: Identity
@@ -222,12 +266,14 @@ class Payload:
     model_base_url: str
     settings: Settings = field(default_factory=Settings)
     credential: Credential | None = None
+    connector: Connector | None = None
 
     def to_json(self) -> bytes:
         """The file that ``hermes-node personalise`` reads; it holds secrets."""
         fields = {"version": VERSION, **asdict(self)}
-        if self.credential is None:  # which a node of before certificates would not understand
-            del fields["credential"]
+        for name in ("credential", "connector"):
+            if fields[name] is None:  # a node of before it would not understand it
+                del fields[name]
         return json.dumps(fields, sort_keys=True).encode()
 
     @classmethod
@@ -241,7 +287,7 @@ class Payload:
         version = fields.pop("version", None)
         if version != VERSION:
             raise BadRequestError(f"payload: version {version!r} is not understood; this node speaks {VERSION}")
-        required, optional = {"identity", "secrets", "model_base_url"}, {"settings", "credential"}
+        required, optional = {"identity", "secrets", "model_base_url"}, {"settings", "credential", "connector"}
         exactly(fields, "payload", required=required, optional=optional)
         return cls(
             identity=_identity(fields["identity"]),
@@ -249,6 +295,7 @@ class Payload:
             model_base_url=matching(fields["model_base_url"], _MODEL_URL, "model_base_url"),
             settings=Settings.parse(fields.get("settings", {})),
             credential=Credential.parse(fields["credential"]) if "credential" in fields else None,
+            connector=Connector.parse(fields["connector"]) if "connector" in fields else None,
         )
 
 

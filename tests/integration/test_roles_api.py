@@ -1,4 +1,4 @@
-"""Roles of the users' half on a booted machine, with the database and the relay behind them: API, connections, door.
+"""Roles of the users' half on a booted machine, with database and relay behind them: API, connections, connector, door.
 
 The tests build on each other, in this order. Users sign in at an issuer of this computer, which the host reaches on its
 own loopback, as in a local world.
@@ -41,12 +41,12 @@ from tests.support.worlds.local.converged import ConvergedWorld, converged_world
 pytestmark = [pytest.mark.machines, pytest.mark.turns(150)]
 
 BEHIND = ("hermes_platform_tls", "hermes_platform_postgresql", "hermes_platform_redis", "hermes_platform_control")
-ROLES = ("hermes_platform_api", "hermes_platform_connections", "hermes_platform_edge")
+ROLES = ("hermes_platform_api", "hermes_platform_connections", "hermes_platform_connector", "hermes_platform_edge")
 ENVIRONMENT = "staging"
 DATABASE = "127.0.0.1:5432/hermesops?sslmode=verify-full&sslrootcert=/etc/hermes-platform/tls/authorities.crt"
 HERMESOPS = "/opt/hermesops/current/venv/bin/hermesops"
 UNITS = ("hermesops-api-1", "hermesops-api-2")
-CONNECTIONS = "hermesops-connections"
+CONNECTIONS, CONNECTOR = "hermesops-connections", "hermesops-connector"
 OWN = "/var/lib/hermesops-api/staging/keys/messages.key"
 SECRETS = (
     "/var/lib/hermesops/staging/keys/registry.key",
@@ -107,11 +107,11 @@ class Host:
         pair = self.authority.introduce(CallerName(ENVIRONMENT, name), life=LIFE)
         return pair.pem, pair.key
 
-    async def admitted(self) -> str:
+    async def admitted(self, caller: str = "api") -> str:
         """A new certificate for the relay, as role hermes_platform_api gets it: signed by hermesops on the host."""
         key = openssl.make()
         await self.world.channel(self.machine_id).put("/run/request.pem", openssl.request(key), mode=0o644)
-        relay = f"HERMESOPS_ENV={ENVIRONMENT} HERMESOPS_HOME=/var/lib/hermesops-relay {HERMESOPS} relay admit api"
+        relay = f"HERMESOPS_ENV={ENVIRONMENT} HERMESOPS_HOME=/var/lib/hermesops-relay {HERMESOPS} relay admit {caller}"
         admit = f"{relay} --request /run/request.pem --to /var/lib/hermesops-relay/api --reason test"
         await self.run(f"runuser -u hermesops-relay -- env {admit}")
         signed = await self.run(
@@ -121,6 +121,7 @@ class Host:
 
 
 PROJECT_KEY = f"ak_{uuid4().hex}"
+SOCKETS_KEY, BOT_TOKEN = f"sockets-{uuid4().hex}{uuid4().hex}", f"123456:{uuid4().hex}"
 
 
 @contextlib.asynccontextmanager
@@ -158,6 +159,7 @@ async def host_in(folder: Path) -> AsyncIterator[Host]:
         pairs = {name: host.client(name) for name in ("hermesops", "hermesops-identity", "hermesops-relay")}
         certificate, key = host.client("hermesops-api")
         own_certificate, own_key = host.client(CONNECTIONS)
+        of_connector = host.client(CONNECTOR)
         url = f"http://127.0.0.1:{port}/issuer"
         web = {
             "origin": host.origin,
@@ -201,11 +203,19 @@ async def host_in(folder: Path) -> AsyncIterator[Host]:
             "hermes_platform_connections_key": own_key,
             "hermes_platform_connections_project_key": PROJECT_KEY,
             "hermes_platform_connections_loopback_ports": [port],
+            "hermes_platform_connector_environment": ENVIRONMENT,
+            "hermes_platform_connector_settings": {"messengers": {"telegram_bot": "our_bot"}},
+            "hermes_platform_connector_certificate": of_connector[0],
+            "hermes_platform_connector_key": of_connector[1],
+            "hermes_platform_connector_sockets_key": f"{SOCKETS_KEY}\n",
+            "hermes_platform_connector_telegram_token": BOT_TOKEN,
             "hermes_platform_edge_has_connections": True,
+            "hermes_platform_edge_has_connector": True,
         }
         done = await host.apply(BEHIND)
         assert done.status == "done", done.failure
         host.variables["hermes_platform_api_relay_credentials"] = [await host.admitted(), await host.admitted()]
+        host.variables["hermes_platform_connector_relay_credential"] = await host.admitted("connector")
         yield host
 
 
@@ -214,11 +224,13 @@ async def test_it_is_installed_and_answers_at_the_door(host: Host) -> None:
     assert checked.status == "done", checked.failure
     done = await host.apply(ROLES)
     assert done.status == "done", done.failure
-    states = await host.run(f"systemctl is-active {' '.join(UNITS)} {CONNECTIONS} hermes-platform-edge hermesops-relay")
+    units = (*UNITS, CONNECTIONS, CONNECTOR, "hermes-platform-edge", "hermesops-relay")
+    states = await host.run(f"systemctl is-active {' '.join(units)}")
     assert set(states.split()) == {"active"}
     assert await host.status() == "401", await host.run("journalctl -u 'hermesops-api-*' --no-pager | tail -40")
     log = f"journalctl -u {CONNECTIONS} --no-pager | tail -40"
     assert await host.status("/api/hermes/connections") == "401", await host.run(log)
+    assert await host.status("/relay") == "401", await host.run(f"journalctl -u {CONNECTOR} --no-pager | tail -40")
     assert await host.status("/hermes-max/chat") == "303", "to sign in"
     assert await host.status("/api/hermes/settings") == "401"
 
@@ -235,6 +247,16 @@ async def test_a_user_signs_in_at_the_door_and_both_processes_know_the_session(h
         assert (response.status_code, response.json()["code"]) == (404, "no-agent"), "by the process of connections"
 
 
+async def test_the_connector_answers_prometheus_and_its_restart_keeps_agents_that_dial_waiting(host: Host) -> None:
+    asked = "curl -s http://127.0.0.1:9110/connector"
+    assert await host.run(asked) == "hermes_platform_answers 1\nhermesops_connector_sockets 0\n"
+    listed = json.loads(await host.run("cat /etc/hermes-platform/scraped-connector.json"))
+    assert listed[0]["labels"] == {"service": "connector", "__metrics_path__": "/connector"}
+    await host.run(f"systemctl kill -s KILL {CONNECTOR}")
+    assert await host.status("/relay", within_s=90) == "401"
+    assert await host.status("/relay/media") == "404", "of the API"
+
+
 async def test_connections_and_agents_calls_go_to_the_process_that_has_the_projects_key(host: Host) -> None:
     agent = f"/mcp/{uuid4()}"
     assert await host.status("/api/hermes/connections") == "401"
@@ -249,8 +271,11 @@ async def test_a_second_time_nothing_changes_also_without_keys(host: Host) -> No
     again = await host.apply(ROLES)
     assert (again.status, again.changed) == ("done", ()), again
     kept: dict[str, object] = {
-        f"hermes_platform_{process}_{name}": "" for process in ("api", "connections") for name in ("certificate", "key")
+        f"hermes_platform_{process}_{name}": ""
+        for process in ("api", "connections", "connector")
+        for name in ("certificate", "key")
     }
+    kept |= {f"hermes_platform_connector_{name}": "" for name in ("sockets_key", "telegram_token", "relay_credential")}
     kept["hermes_platform_connections_project_key"] = ""
     kept["hermes_platform_api_relay_credentials"] = ["", ""]
     again = await host.apply(ROLES, kept)
@@ -265,9 +290,18 @@ async def test_its_processes_read_no_key_but_their_own(host: Host) -> None:
         shown = await host.in_unit(CONNECTIONS, f"cat {secret}")
         assert "Permission denied" in shown or "No such file" in shown, (secret, shown)
     assert "Read-only file system" in await host.in_unit(CONNECTIONS, f"touch {keys}/connections.key")
+    of_connector = "/var/lib/hermesops-connector/staging/keys"
+    assert await host.in_unit(CONNECTOR, f"cat {of_connector}/connector.key") == f"{SOCKETS_KEY}\n"
+    assert await host.in_unit(CONNECTOR, f"cat {of_connector}/messages.key") == await host.run(f"cat {own}")
+    for secret in (*SECRETS, own, f"{keys}/connections.key", "/var/lib/hermesops-api/relay-1.pem"):
+        shown = await host.in_unit(CONNECTOR, f"cat {secret}")
+        assert "Permission denied" in shown or "No such file" in shown, (secret, shown)
+    assert "Read-only file system" in await host.in_unit(CONNECTOR, f"touch {of_connector}/connector.key")
+    assert not await host.in_unit(CONNECTOR, "touch /var/lib/hermesops-connector/renewed/x")
+    await host.run("rm /var/lib/hermesops-connector/renewed/x")
     for unit in UNITS:
         assert "current" in await host.in_unit(unit, f"cat {own}"), "the way to look works"
-        for secret in (*SECRETS, f"{keys}/connections.key"):
+        for secret in (*SECRETS, f"{keys}/connections.key", f"{of_connector}/telegram.token"):
             shown = await host.in_unit(unit, f"cat {secret}")
             assert "Permission denied" in shown or "No such file" in shown, (unit, secret, shown)
         assert "Read-only file system" in await host.in_unit(unit, f"touch {own}")
@@ -275,7 +309,7 @@ async def test_its_processes_read_no_key_but_their_own(host: Host) -> None:
     assert not await host.in_unit(UNITS[0], "touch /var/lib/hermesops-api/renewed-1/x")
     await host.run("rm /var/lib/hermesops-api/renewed-1/x")
     assert "Read-only file system" in await host.in_unit(UNITS[0], "touch /var/lib/hermesops-api/renewed-2/x")
-    for user in ("hermesops-api", CONNECTIONS):
+    for user in ("hermesops-api", CONNECTIONS, CONNECTOR):
         modes = await host.run(f"find /var/lib/{user} -type f -printf '%m %u\\n' | sort -u")
         assert set(modes.splitlines()) == {f"600 {user}"}
 
@@ -326,6 +360,13 @@ async def test_its_certificate_opens_its_role_of_the_database_and_no_other(host:
     assert (await host.run(f"{own} -c 'TABLE user_connections'")).strip() == ""
     for table in ("turns", "user_requests", "users"):
         assert "permission denied" in await host.run(f"{own} -c 'TABLE {table}' 2>&1", fails=True), table
+    theirs, asking = theirs.replace(CONNECTIONS, CONNECTOR), asking.replace(CONNECTIONS, CONNECTOR)
+    shown = await host.run(f"{asking} 'postgresql://connections@{DATABASE}&{theirs}' -c 'SELECT 1' 2>&1", fails=True)
+    assert "FATAL" in shown, shown
+    own = f"{asking} 'postgresql://connector@{DATABASE}&{theirs}'"
+    assert (await host.run(f"{own} -c 'TABLE agent_sockets'")).strip() == ""
+    for table in ("turns", "user_connections", "instance_details", "proxy_tokens"):
+        assert "permission denied" in await host.run(f"{own} -c 'TABLE {table}' 2>&1", fails=True), table
 
 
 async def test_it_reaches_the_relay_and_nothing_else_of_its_host(host: Host) -> None:
@@ -338,6 +379,8 @@ async def test_it_reaches_the_relay_and_nothing_else_of_its_host(host: Host) -> 
         assert ("opened" in shown) == is_open, (port, shown)
         shown = await host.run(f"runuser -u {CONNECTIONS} -- {opening.format(port=port)}", fails=True)
         assert ("opened" in shown) == (port == 5432), (port, shown)
+        shown = await host.run(f"runuser -u {CONNECTOR} -- {opening.format(port=port)}", fails=True)
+        assert ("opened" in shown) == (port in {5432, 8448}), (port, shown)
 
 
 async def test_a_restart_keeps_who_asks_waiting_and_a_killed_process_is_back(host: Host) -> None:
@@ -360,14 +403,14 @@ async def test_a_certificate_that_was_revoked_is_replaced_by_the_role(host: Host
 
 
 async def test_units_are_locked_down_as_their_siblings(host: Host) -> None:
-    for unit in (*UNITS, CONNECTIONS, "hermesops-relay", "hermes-platform-edge"):
+    for unit in (*UNITS, CONNECTIONS, CONNECTOR, "hermesops-relay", "hermes-platform-edge"):
         line = (await host.run(f"systemd-analyze security --no-pager {unit} | tail -1")).strip()
         assert float(line.split(":")[1].split()[0]) <= 1.5, line
 
 
 async def test_nothing_that_is_secret_is_in_the_journal_or_in_a_unit(host: Host) -> None:
     ring = json.loads(await host.run(f"cat {OWN}"))
-    needles = f"{ring['keys'][ring['current']]}\n{PROJECT_KEY}"
+    needles = f"{ring['keys'][ring['current']]}\n{PROJECT_KEY}\n{SOCKETS_KEY}\n{BOT_TOKEN}"
     await host.world.channel(host.machine_id).put("/run/needle", needles.encode(), mode=0o600)
     assert not await host.run("journalctl --no-pager -q | grep -Ff /run/needle", fails=True)
     assert not await host.run("grep -rlFf /run/needle /etc /run/systemd", fails=True)

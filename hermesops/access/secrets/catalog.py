@@ -191,8 +191,12 @@ CONNECTOR_KEY = SecretSpec(
     "messengers.connector_key_file",
     rotation=(
         Hint(("secrets", "set", "connector.key", "--from", "FILE"), ", where FILE has a new line above the old one"),
+        Hint(
+            ("stack", "up", "platform"), "has the connector accept both; restart long-running programs, as", ("worker",)
+        ),
         Hint(("token", "rotate", "--all"), "hands every agent a secret of the new key"),
         Hint(("secrets", "set", "connector.key", "--from", "FILE"), ", where FILE has the new key alone"),
+        Hint(("stack", "up", "platform"), "ends the sockets' secrets of the old one"),
     ),
 )
 

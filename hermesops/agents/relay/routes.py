@@ -72,6 +72,9 @@ class Route:
 API = "api"
 """Name of the users' API as a caller."""
 
+CONNECTOR = "connector"
+"""Name of the connector as a caller, which reads transcripts."""
+
 
 def _quick(
     line: str,

@@ -118,20 +118,35 @@ def host_certificates(container: "Container") -> "HostCertificates":
 
 def user_credentials(container: "Container") -> "UserCredentials":
     """Issues keys and certificates of the users' processes of a host as files."""
-    from hermesops.access.secrets.catalog import BILLING_SECRET, CONNECTIONS_KEY, MESSAGES_KEY
+    from hermesops.access.secrets.catalog import (
+        BILLING_SECRET,
+        CONNECTIONS_KEY,
+        CONNECTOR_KEY,
+        MESSAGES_KEY,
+        TELEGRAM_SECRET,
+        TELEGRAM_TOKEN,
+    )
     from hermesops.access.secrets.keyring.ring import Ring
+    from hermesops.platform.parts.connector_keys import made_key
     from hermesops.platform.parts.user_credentials import UserCredentials
 
     secrets, registry = container.secrets, container.registry
+    has_connector = bool(container.env.settings.messengers.telegram_bot)
 
     def keys() -> dict[str, str]:
-        return {
+        texts = {
             MESSAGES_KEY.name: secrets.made(MESSAGES_KEY, Ring.fresh().to_text()),
             BILLING_SECRET.name: secrets.find(BILLING_SECRET) or "",
             CONNECTIONS_KEY.name: (secrets.find(CONNECTIONS_KEY) or "").strip(),
+            TELEGRAM_SECRET.name: secrets.find(TELEGRAM_SECRET) or "",
         }
+        if has_connector:
+            texts |= {TELEGRAM_TOKEN.name: secrets.find(TELEGRAM_TOKEN) or "", CONNECTOR_KEY.name: made_key(secrets)}
+        return texts
 
-    return UserCredentials(keys, lambda: container.callers, lambda: "".join(registry.certificates.list_authorities()))
+    return UserCredentials(
+        keys, lambda: container.callers, lambda: "".join(registry.certificates.list_authorities()), has_connector
+    )
 
 
 def certificates(container: "Container") -> "Certificates":

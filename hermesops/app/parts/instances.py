@@ -91,6 +91,7 @@ def instance_client(connected: "Connected") -> "PowerControl":
         gateway_timeout_s=container.env.settings.gateway_timeout_s,
         report=container.report,
         certifying=Certifying(certificates) if certificates.url else None,
+        connector_of=container.connector_handover.of_instance,
     )
 
 

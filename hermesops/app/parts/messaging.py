@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from hermesops.store.message_rows.incoming import IncomingMessages
     from hermesops.store.message_rows.outgoing import OutgoingMessages
     from hermesops.users.messaging.door import TelegramDoor
+    from hermesops.users.messaging.handover import ConnectorHandover
     from hermesops.users.messaging.links import MessengerLinks
 
 
@@ -40,6 +41,21 @@ def messenger_links(container: "Container | UsersContainer") -> "MessengerLinks 
 
     bot = container.env.settings.messengers.telegram_bot
     return MessengerLinks(container.messenger_accounts, {Messenger.TELEGRAM: bot}) if bot else None
+
+
+def connector_handover(container: "Container") -> "ConnectorHandover":
+    """Makes the connector that machines are handed; the key is read once."""
+    from functools import cache, partial
+
+    from hermesops.access.secrets.catalog import CONNECTOR_KEY
+    from hermesops.users.messaging.handover import ConnectorHandover
+
+    tokens = container.registry.model_tokens
+    return ConnectorHandover(
+        container.env.settings.messengers,
+        cache(partial(container.secrets.find, CONNECTOR_KEY)),
+        lambda instance_id: tokens.get(instance_id).generation,
+    )
 
 
 def telegram_door(container: "Container | UsersContainer") -> "TelegramDoor | None":

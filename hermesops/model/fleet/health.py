@@ -43,6 +43,7 @@ class NodeState:
         request: What the machine asks for a certificate with, empty before it has made its key; ``None`` where it knows
             of no certificates, or nobody gives any.
         names: What its certificate says; ``None`` while it has none that counts.
+        takes_connector: Whether it understands a payload with a connector.
     """
 
     instance_id: InstanceId | None
@@ -53,6 +54,7 @@ class NodeState:
     switching: bool = False
     request: str | None = None
     names: MachineNames | None = None
+    takes_connector: bool = True
 
 
 class Answer(StrEnum):

@@ -76,7 +76,7 @@ def _on_services(spec: BootstrapSpec) -> list[dict[str, Any]]:
         allow(
             "LoginsOfServices",
             ["rds-db:connect"],
-            [spec.arn("rds-db", f"dbuser:*/{role}") for role in ("router", "hermes_api", "connections")],
+            [spec.arn("rds-db", f"dbuser:*/{role}") for role in ("router", "hermes_api", "connections", "connector")],
         ),
         allow(
             "Messages",

@@ -11,6 +11,7 @@ from hermesops.access.secrets.catalog import (
     BILLING_KEY,
     BILLING_SECRET,
     CONNECTIONS_KEY,
+    CONNECTOR_KEY,
     MESSAGES_KEY,
     PULUMI_PASSPHRASE,
     REGISTRY_KEY,
@@ -22,6 +23,7 @@ from hermesops.access.secrets.store import Secrets
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.machines.image.bundles.control import ControlBundle
 from hermesops.platform.host import CertificatePairs, HostAddress
+from hermesops.platform.parts.connector_keys import made_key
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import FIELDS, value_of
 from hermesops.store.registry.schema import role_grants
@@ -43,6 +45,7 @@ DATABASE_CLIENTS = {
     role_grants.ROUTER: ["hermesops-router"],
     role_grants.API: ["hermesops-api"],
     role_grants.CONNECTIONS: ["hermesops-connections"],
+    role_grants.CONNECTOR: ["hermesops-connector"],
 }
 """Names in certificates by roles of the database."""
 
@@ -62,6 +65,7 @@ HANDED_OVER = (
     BILLING_SECRET,
     BILLING_KEY,
     CONNECTIONS_KEY,
+    CONNECTOR_KEY,
 )
 """Secrets that processes on the platform cannot work without; the role says which gets which."""
 
@@ -117,17 +121,21 @@ class ControlPart:
         }
 
 
-def keys_of(endpoint: Endpoint, router_keys: Sequence[bytes], passphrase: str, secrets: Secrets) -> dict[str, str]:
-    """Secrets of the platform's processes by name; missing ones are left out, but for that of messages, which is made.
+def keys_of(
+    endpoint: Endpoint, router_keys: Sequence[bytes], passphrase: str, secrets: Secrets, *, has_connector: bool = False
+) -> dict[str, str]:
+    """Secrets of the platform's processes by name; missing ones are left out, but for keys of messages, which are made.
 
     Args:
         router_keys: The newest first.
         passphrase: Of Pulumi's state.
+        has_connector: Whether agents open sockets, whose secrets are derived from a key.
     """
     values = {
         API_KEY.name: endpoint.api_key,
         MESSAGES_KEY.name: secrets.made(MESSAGES_KEY, Ring.fresh().to_text()),
         CONNECTIONS_KEY.name: project_key(endpoint, secrets),
+        CONNECTOR_KEY.name: made_key(secrets) if has_connector else "",
         ROUTER_KEY.name: "\n".join(key.decode() for key in router_keys),
         PULUMI_PASSPHRASE.name: passphrase,
     }
@@ -203,7 +211,7 @@ def host_users_settings(env: Environment, users: Mapping[str, object]) -> dict[s
     return _tables(handed | dict(users))
 
 
-_OF_USERS = ("web.", "connections.", "billing.")
+_OF_USERS = ("web.", "connections.", "billing.", "messengers.")
 """Tables that the processes of users read."""
 
 

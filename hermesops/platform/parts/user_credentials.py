@@ -7,7 +7,7 @@ from pathlib import Path
 from hermesops.access.pki.callers import Callers
 from hermesops.agents.relay.admission import CallerAdmission
 from hermesops.agents.relay.credential import CallerPem
-from hermesops.agents.relay.routes import API
+from hermesops.agents.relay.routes import API, CONNECTOR
 from hermesops.base.files.private_file import read_secret, replace_secret
 from hermesops.errors import RefusedError, require_reason
 from hermesops.platform.parts.tls import private_folder
@@ -36,16 +36,18 @@ class UserCredentials:
 
     Args:
         keys: Texts of secrets by the names of their files; an empty one is not there.
-        callers: Admits the API's processes to the relay.
+        callers: Admits the API's processes and the connector to the relay.
         authorities: That certificates may be signed by, PEM.
+        has_connector: Whether the host has the connector.
     """
 
     keys: Callable[[], Mapping[str, str]] = field(repr=False)
     callers: Callable[[], Callers]
     authorities: Callable[[], str]
+    has_connector: bool = False
 
     async def issue(self, folder: Path, *, why: str) -> IssuedFiles:
-        """Write the keys, and for each process of the API a certificate for the relay; one that counts stays.
+        """Write the keys, and a certificate for the relay for each process that calls it; one that counts stays.
 
         Args:
             folder: Gets the files, which are the same names at each run; nobody else may read it.
@@ -59,13 +61,16 @@ class UserCredentials:
         require_reason(why, "api", "credentials", "--out", str(folder))
         private_folder(folder)
         texts = dict(self.keys())
-        admission = CallerAdmission(API, self.callers, self.authorities)
-        for number in PROCESSES:
-            file = folder / f"relay-{number}.pem"
-            present = _held(file)
-            texts[file.name] = await admission.credential([_certificates(present)], why=why) or present
+        for name, caller in self._callers_by_file().items():
+            present = _held(folder / name)
+            admission = CallerAdmission(caller, self.callers, self.authorities)
+            texts[name] = await admission.credential([_certificates(present)], why=why) or present
         changed = tuple(name for name, text in sorted(texts.items()) if _replace(folder / name, text))
         return IssuedFiles(folder, changed, tuple(name for name, text in sorted(texts.items()) if not text))
+
+    def _callers_by_file(self) -> dict[str, str]:
+        files = {f"relay-{number}.pem": API for number in PROCESSES}
+        return files | ({"relay-connector.pem": CONNECTOR} if self.has_connector else {})
 
 
 def _held(file: Path) -> str:

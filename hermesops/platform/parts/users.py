@@ -1,4 +1,4 @@
-"""The users' half on a platform's host: the API, the process of connections and the door, with keys, certificates."""
+"""The users' half on a platform's host: the API, the processes of connections and messengers, the door, and keys."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from hermesops.access.pki.callers import Callers
 from hermesops.access.secrets.endpoint import Endpoint
 from hermesops.agents.relay.admission import CallerAdmission
-from hermesops.agents.relay.routes import API
+from hermesops.agents.relay.routes import API, CONNECTOR
 from hermesops.base.narration import Reporter
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.vendors.issuer import CLIENT
@@ -22,23 +22,23 @@ from hermesops.platform.parts.user_credentials import PROCESSES
 from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel
 
-ROLES = frozenset({"hermes_platform_api", "hermes_platform_connections", "hermes_platform_edge"})
+ROLES = frozenset(
+    {"hermes_platform_api", "hermes_platform_connections", "hermes_platform_connector", "hermes_platform_edge"}
+)
 
 UNITS = tuple(
     f"hermesops-{process}.{kind}"
-    for process in (*(f"api-{number}" for number in PROCESSES), "connections")
+    for process in (*(f"api-{number}" for number in PROCESSES), "connections", "connector")
     for kind in ("socket", "service")
 )
-"""Units of both roles, each socket before its service: a service whose socket still listens would be started again."""
+"""Units of these roles, each socket before its service: a service whose socket still listens would be started again."""
 
 _UNITS_ARE = (
     f"for unit in {' '.join(UNITS)}; do "
     "[ ! -e /etc/systemd/system/$unit ] || systemctl {action} --quiet --now $unit || exit 1; done"
 )
-_WATCHED_ARE = (
-    "for file in /etc/hermes-platform/scraped-api.json /etc/hermes-platform/scraped-connections.json; do "
-    "[ ! -e $file{now} ] || mv $file{now} $file{then} || exit 1; done"
-)
+_WATCHED = " ".join(f"/etc/hermes-platform/scraped-{name}.json" for name in ("api", "connections", "connector"))
+_WATCHED_ARE = f"for file in {_WATCHED}; do [ ! -e $file{{now}} ] || mv $file{{now}} $file{{then}} || exit 1; done"
 """What Prometheus asks: processes that are stopped on purpose are no fault."""
 
 USERS_DOWN = f"{_WATCHED_ARE.format(now='', then='.off')}; {_UNITS_ARE.replace('{action}', 'disable')}"
@@ -46,20 +46,54 @@ USERS_DOWN = f"{_WATCHED_ARE.format(now='', then='.off')}; {_UNITS_ARE.replace('
 
 USERS_UP = f"{_UNITS_ARE.replace('{action}', 'enable')}; {_WATCHED_ARE.format(now='.off', then='')}"
 
-_API_HOME, _CONNECTIONS_HOME = "/var/lib/hermesops-api", "/var/lib/hermesops-connections"
+_API_HOME, _CONNECTIONS_HOME, _CONNECTOR_HOME = (
+    f"/var/lib/hermesops-{name}" for name in ("api", "connections", "connector")
+)
 _SHOWN_S = 10.0
-_WHY = "the users' API of the platform's host"
+_LOOPBACK = frozenset({"127.0.0.1", "localhost"})
+
+
+@dataclass(frozen=True)
+class RelayCredentials:
+    """Certificates of one caller's processes for the relay.
+
+    A process renews its certificate itself; here it gets another one where it has none that counts.
+
+    Args:
+        name: Of the caller.
+        title: Of the caller, for people.
+        callers: Admits it to the relay.
+        authorities: That certificates may be signed by, PEM.
+        report: Takes the narration.
+    """
+
+    name: str
+    title: str
+    callers: Callable[[], Callers]
+    authorities: Callable[[], str]
+    report: Reporter
+
+    async def fresh(self, process: str, files: Sequence[str], channel: Channel) -> str:
+        """A new certificate, with its key; empty where the process has one that counts in one of these files.
+
+        While the registry, which may be on this host, does not answer, the process keeps what it has.
+        """
+        texts = [await _certificates_in(channel, file) for file in files]
+        try:
+            admission = CallerAdmission(self.name, self.callers, self.authorities)
+            return await admission.credential(texts, why=f"{self.title} of the platform's host")
+        except UnavailableError as error:
+            self.report(f"{process} gets no new certificate for the relay: {error.message}")
+            return ""
 
 
 @dataclass(frozen=True)
 class ApiPart:
     """Role ``hermes_platform_api``: two processes of the users' API, each a caller of the relay.
 
-    A process renews its certificate for the relay itself; here it gets another one where it has none that counts.
-
     Args:
         settings: As settings.toml has them.
-        keys: Texts of ``messages_key`` and ``billing_secret``; an empty one keeps what the host has.
+        keys: Texts of ``messages_key``, ``billing_secret``, ``telegram_secret``; an empty one keeps what the host has.
         callers: Admits the processes to the relay.
         authorities: That certificates may be signed by, PEM.
         report: Takes the narration.
@@ -91,17 +125,9 @@ class ApiPart:
         }
 
     async def _credential(self, number: int, channel: Channel) -> str:
-        """A new certificate for the relay, with its key; empty where the process has one that counts.
-
-        While the registry, which may be on this host, does not answer, the process keeps what it has.
-        """
         files = (f"{_API_HOME}/relay-{number}.pem", f"{_API_HOME}/renewed-{number}/relay.pem")
-        texts = [await _certificates_in(channel, file) for file in files]
-        try:
-            return await CallerAdmission(API, self.callers, self.authorities).credential(texts, why=_WHY)
-        except UnavailableError as error:
-            self.report(f"process {number} of the users' API gets no new certificate for the relay: {error.message}")
-            return ""
+        credentials = RelayCredentials(API, "the users' API", self.callers, self.authorities, self.report)
+        return await credentials.fresh(f"process {number} of the users' API", files, channel)
 
 
 @dataclass(frozen=True)
@@ -135,13 +161,47 @@ class ConnectionsPart:
         }
 
 
+@dataclass(frozen=True)
+class ConnectorPart:
+    """Role ``hermes_platform_connector``: the process that has the bots' tokens, to which agents open their sockets.
+
+    Args:
+        settings: As settings.toml has them.
+        keys: Texts of ``sockets_key`` and ``telegram_token``; an empty one keeps what the host has.
+        credentials: Of the caller ``connector``.
+        loopback_ports: As of ``ApiPart``.
+    """
+
+    environment: str
+    settings: Mapping[str, object]
+    keys: Callable[[], Mapping[str, str]] = field(repr=False)
+    credentials: RelayCredentials
+    loopback_ports: Sequence[int] = ()
+    role: str = "hermes_platform_connector"
+
+    async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
+        """Variables of the role; adds certificates for the database and the relay unless the host's are good."""
+        del at
+        certificate, key = await pairs.client("hermesops-connector", f"{_CONNECTOR_HOME}/registry-client.crt")
+        files = (f"{_CONNECTOR_HOME}/relay.pem", f"{_CONNECTOR_HOME}/renewed/relay.pem")
+        return {
+            "environment": self.environment,
+            "settings": self.settings,
+            "certificate": certificate,
+            "key": key,
+            **await asyncio.to_thread(self.keys),
+            "relay_credential": await self.credentials.fresh("the connector", files, pairs.channel),
+            "loopback_ports": list(self.loopback_ports),
+        }
+
+
 async def _certificates_in(channel: Channel, file: str) -> str:
     """The certificates of a file, without the key before them; empty where there is no such file."""
     shown = await channel.run(f"sed -n '/-BEGIN CERTIFICATE-/,$p' {file}", timeout_s=_SHOWN_S)
     return shown.text.strip() if shown.exit_code == 0 else ""
 
 
-_OF_ALL = {"requests_per_second": 200, "burst": 1000, "connections": 1000}
+_OF_ALL = {"requests_per_second": 200, "burst": 1000, "connections": 1000, "sockets": 1000}
 """Limits of one address at the door of a local world's platform, where all browsers and agents have the same."""
 
 
@@ -153,6 +213,7 @@ class UsersHalf:
         edge: ``HOST:PORT`` at which browsers and machines reach the door.
         project_key: Of the project at Composio, or of the world's stand-in; empty for none.
         keys: As of ``ApiPart``.
+        connector_keys: As of ``ConnectorPart``.
         world_port: TCP port of the world's API on the host's loopback, where its issuer and Composio are, too.
         is_served: Whether the host's registry is the environment's: before, no role of these is applied.
     """
@@ -167,6 +228,12 @@ class UsersHalf:
     report: Reporter
     world_port: int
     is_served: bool
+    connector_keys: Callable[[], Mapping[str, str]] = field(default=dict, repr=False)
+
+    @property
+    def has_connector(self) -> bool:
+        """Whether there is a bot, and so a connector to which agents open their sockets."""
+        return bool(self.env.settings.messengers.telegram_bot)
 
     @property
     def settings(self) -> dict[str, object]:
@@ -182,6 +249,8 @@ class UsersHalf:
             settings["connections.base_url"] = self.endpoint.composio_url
             offered = ",".join(f"{slug}=ac_{slug}" for slug in BY_SLUG)
             settings["connections.services"] = connections.services or offered
+        if self.has_connector:
+            settings["messengers.agents_url"] = self.env.settings.messengers.agents_url or f"https://{self.edge}"
         return settings | self._billing
 
     @property
@@ -209,8 +278,18 @@ class UsersHalf:
         of_world = (self.world_port,)
         api = ApiPart(environment, settings, self.keys, self.callers, self.authorities, self.report, of_world)
         connections = ConnectionsPart(environment, settings, self.project_key, of_world)
-        edge = PlainPart("hermes_platform_edge", {"has_connections": bool(self.project_key), **_OF_ALL})
-        return [api, *([connections] if self.project_key else []), edge]
+        behind: list[Part] = [connections] if self.project_key else []
+        if self.has_connector:
+            behind.append(self._connector(settings))
+        has = {"has_connections": bool(self.project_key), "has_connector": self.has_connector}
+        return [api, *behind, PlainPart("hermes_platform_edge", {**has, **_OF_ALL})]
+
+    def _connector(self, settings: Mapping[str, object]) -> ConnectorPart:
+        """The connector; a messenger's stand-in on the host's loopback may be reached, too."""
+        credentials = RelayCredentials(CONNECTOR, "the connector", self.callers, self.authorities, self.report)
+        url = urlsplit(self.env.settings.messengers.telegram_url)
+        ports = (self.world_port, *([url.port] if url.hostname in _LOOPBACK and url.port else []))
+        return ConnectorPart(self.env.name, settings, self.connector_keys, credentials, ports)
 
     @property
     def links(self) -> dict[str, str]:
@@ -222,7 +301,11 @@ class UsersHalf:
             "chat_page": f"{settings['web.origin']}/hermes-max/chat",
             "api": f"{settings['web.origin']}/api/hermes",
         }
-        return links | ({"agents": str(settings["connections.agents_url"])} if self.project_key else {})
+        if self.project_key:
+            links["agents"] = str(settings["connections.agents_url"])
+        if self.has_connector:
+            links["sockets"] = f"{settings['messengers.agents_url']}/relay"
+        return links
 
     def send_events(self, file: Path, door: str, api: str) -> None:
         """Have the world's stand-in of Stripe send events to the door, as an operator enters an address at Stripe.

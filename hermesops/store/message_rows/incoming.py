@@ -109,6 +109,12 @@ class IncomingMessages:
         with self._database.reading() as connection:
             return self._database.now(connection)
 
+    def queued_for(self) -> frozenset[InstanceId]:
+        """Agents for which a message is queued."""
+        with self._database.reading() as connection:
+            query = sa.select(_COLUMNS.instance_id).where(_COLUMNS.state == IncomingState.QUEUED.value).distinct()
+            return frozenset(map(InstanceId, connection.scalars(query)))
+
     def agents_at_work(self) -> frozenset[InstanceId]:
         """Agents that may be at a message, or for which one waits."""
         is_it = sa.and_(_COLUMNS.ended_at.is_(None), _COLUMNS.instance_id.is_not(None))
@@ -138,10 +144,11 @@ class IncomingMessages:
                 return None
         return self._incoming(row) if row else None
 
-    def taken(self, id_: int, fence: int) -> None:
-        """Record that the agent has a message that this socket brought."""
+    def taken(self, id_: int, instance_id: InstanceId, fence: int) -> None:
+        """Record that an agent has a message that its socket of this fence brought."""
         with self._database.writing() as connection:
-            is_it = sa.and_(_COLUMNS.id == id_, _COLUMNS.fence == fence, _COLUMNS.state == IncomingState.SENT.value)
+            by_socket = sa.and_(_COLUMNS.instance_id == instance_id, _COLUMNS.fence == fence)
+            is_it = sa.and_(_COLUMNS.id == id_, by_socket, _COLUMNS.state == IncomingState.SENT.value)
             connection.execute(incoming_messages.update().where(is_it).values(state=IncomingState.TAKEN.value))
 
     def queue_again(self, id_: int) -> bool:

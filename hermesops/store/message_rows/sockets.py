@@ -25,12 +25,13 @@ class AgentSockets:
             taking = agent_sockets.update().where(_COLUMNS.instance_id == instance_id).values(values)
             return int(connection.execute(taking.returning(_COLUMNS.fence)).scalar_one())
 
-    def is_held(self, instance_id: InstanceId, fence: int) -> bool:
-        """Record that a socket is alive; whether it still is the agent's newest one."""
+    def held(self, holder: str) -> dict[InstanceId, int]:
+        """Record that the sockets of a process are alive; returns the fence of each agent whose newest one it holds."""
         with self._database.writing() as connection:
-            is_it = sa.and_(_COLUMNS.instance_id == instance_id, _COLUMNS.fence == fence, _COLUMNS.holder != "")
-            seeing = agent_sockets.update().where(is_it).values(seen_at=self._database.now(connection))
-            return connection.execute(seeing.returning(_COLUMNS.fence)).first() is not None
+            seeing = agent_sockets.update().where(_COLUMNS.holder == holder)
+            seeing = seeing.values(seen_at=self._database.now(connection))
+            rows = connection.execute(seeing.returning(_COLUMNS.instance_id, _COLUMNS.fence))
+            return {InstanceId(row.instance_id): row.fence for row in rows}
 
     def release(self, instance_id: InstanceId, fence: int) -> None:
         """Record that a socket has closed; nothing where a newer one is there."""

@@ -52,11 +52,11 @@ class Router:
         """Route until cancelled."""
         while True:
             try:
-                await asyncio.to_thread(self.route_all)
+                if await asyncio.to_thread(self.route_all):
+                    self.queued.ring()
+                    self.answered.ring()
             except HermesError as error:
                 log.warning("messages_not_routed", why=error.message)
-            self.queued.ring()
-            self.answered.ring()
             await self.heard.wait(_LOOK_S)
 
     def route_all(self) -> int:

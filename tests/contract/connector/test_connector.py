@@ -1,11 +1,19 @@
 """From a messenger to an agent's socket and back: each message once, whatever closes in between."""
 
+from contextlib import AsyncExitStack
+from typing import NoReturn
+from unittest.mock import patch
+
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from hermesops.base.waiting import Pending, until
+from hermesops.base.waiting import Pending, pause, until
+from hermesops.connector import server
+from hermesops.errors import UnavailableError
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.messaging.message import IncomingState
+from hermesops.store.message_rows.incoming import IncomingMessages
+from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from hermesops.users.messaging.routing import CONNECTED, INVALID_CODE, STRANGER
@@ -126,6 +134,75 @@ async def test_a_second_socket_of_an_agent_replaces_the_first(database: Database
             await first.next("inbound")
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 4408
+
+
+async def test_a_socket_that_another_process_took_is_closed(
+    database: Database, ada: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_KEEP_EVERY_S", 0.2)
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        AgentSockets(database).take(ada.id, "another process")
+        with pytest.raises(ConnectionClosed) as closed:
+            await gateway.next("inbound")
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 4408
+
+
+async def test_an_agent_acknowledges_no_message_of_another_agent(
+    database: Database, registry: Registry, ada: Instance
+) -> None:
+    bob = placed(registry, "bob")
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        world.say(ADA, "hello")
+        frame = await gateway.next("inbound")
+        async with dialled(world, bob) as other:  # whose socket has the same fence
+            await other.acknowledge(frame)
+            await other.send("tg.9", "x")
+        assert [message.state for message in world.incoming.under_way(ada.id)] == [IncomingState.SENT]
+        await gateway.acknowledge(frame)
+        await gateway.send("tg.9", "x")
+        assert [message.state for message in world.incoming.under_way(ada.id)] == [IncomingState.TAKEN]
+
+
+async def test_sockets_without_messages_ask_the_database_nothing(
+    database: Database, registry: Registry, ada: Instance
+) -> None:
+    """Five thousand of them would be ten thousand questions a second."""
+    questions: list[str] = []
+    others = [placed(registry, f"user{number}") for number in range(8)]
+    async with AsyncExitStack() as stack:
+        world = await stack.enter_async_context(messaging(database))
+        await stack.enter_async_context(world.running())
+        for instance in (ada, *others):
+            await stack.enter_async_context(dialled(world, instance))
+        await pause(1)  # each has looked once
+        with patch.object(IncomingMessages, "waiting", lambda *_: questions.append("waiting") or ()):
+            await pause(2.5)
+    assert questions == []
+
+
+async def test_a_database_that_is_away_ends_no_socket(
+    database: Database, ada: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_KEEP_EVERY_S", 0.2)
+
+    def away(*_: object) -> NoReturn:
+        raise UnavailableError("the database does not answer")
+
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        world.say(ADA, "hello")
+        frame = await gateway.next("inbound")
+        with monkeypatch.context() as patches:
+            for rows, method in ((IncomingMessages, "taken"), (IncomingMessages, "queued_for"), (AgentSockets, "held")):
+                patches.setattr(rows, method, away)
+            await gateway.acknowledge(frame)
+            await pause(1.5)
+        assert (await gateway.send("tg.111", "hi"))["success"]
+        await world.hears(ADA, CONNECTED, "hi")
 
 
 async def test_who_does_not_sign_as_an_agent_gets_no_socket(

@@ -33,9 +33,10 @@ class Host:
         default_factory=lambda: {"messages.key": "ring", "billing.secret": "", "connections.key": "ak_1"}
     )
 
-    async def issue(self, *, why: str = WHY) -> IssuedFiles:
+    async def issue(self, *, why: str = WHY, has_connector: bool = False) -> IssuedFiles:
         callers = Callers(self.registry, lambda: self.authority, environment="staging", life=LIFE)
-        return await UserCredentials(lambda: self.keys, lambda: callers, self.authorities).issue(self.folder, why=why)
+        credentials = UserCredentials(lambda: self.keys, lambda: callers, self.authorities, has_connector)
+        return await credentials.issue(self.folder, why=why)
 
     def authorities(self) -> str:
         return "".join(self.registry.certificates.list_authorities())
@@ -62,6 +63,13 @@ async def test_each_process_gets_a_certificate_and_the_second_run_changes_nothin
     assert len(certificates) == 2
     assert (await host.issue()).changed == ()
     assert [caller.why for caller in host.registry.relay_callers.list()] == [WHY, WHY]
+
+
+async def test_the_connector_is_another_caller_and_the_apis_processes_keep_theirs(host: Host) -> None:
+    await host.issue()
+    assert (await host.issue(has_connector=True)).changed == ("relay-connector.pem",)
+    assert (await host.issue(has_connector=True)).changed == ()
+    assert sorted(caller.name for caller in host.registry.relay_callers.list()) == ["api", "api", "connector"]
 
 
 async def test_files_are_for_their_owner_alone(host: Host) -> None:

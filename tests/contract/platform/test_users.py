@@ -12,15 +12,15 @@ from hermesops.access.pki.authority import Authority, fresh_key
 from hermesops.access.pki.callers import Callers
 from hermesops.access.secrets.endpoint import Endpoint
 from hermesops.agents.relay.credential import CallerPem
-from hermesops.agents.relay.routes import API
+from hermesops.agents.relay.routes import API, CONNECTOR
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.vendors.stripe.endpoint import EventEndpoint, endpoint_in
 from hermesops.model.billing.metering import Meter
 from hermesops.model.ids import MachineId
 from hermesops.model.plan import Plan
-from hermesops.platform.host import CertificatePairs, HostAddress
+from hermesops.platform.host import CertificatePairs, HostAddress, PlainPart
 from hermesops.platform.parts.control import host_users_settings
-from hermesops.platform.parts.users import ApiPart, UsersHalf
+from hermesops.platform.parts.users import ApiPart, ConnectorPart, RelayCredentials, UsersHalf
 from hermesops.settings.environment import Environment
 from hermesops.settings.sections import BillingSettings
 from hermesops.store.registry import Registry
@@ -144,6 +144,24 @@ async def test_while_the_registry_is_away_a_host_keeps_what_it_has(host: Host) -
     ]
 
 
+def connector(host: Host) -> ConnectorPart:
+    credentials = RelayCredentials(CONNECTOR, "the connector", lambda: host.callers, host.authorities, host.told.append)
+    keys = {"sockets_key": "k" * 64, "telegram_token": "1:t"}
+    return ConnectorPart("local", {"messengers": {"telegram_bot": "our_bot"}}, lambda: keys, credentials, (7001,))
+
+
+async def test_the_connector_gets_its_keys_and_once_a_certificate_as_a_caller_of_its_own(host: Host) -> None:
+    pairs = CertificatePairs(part(run=host.run), host.authority, "local")
+    first = await connector(host).variables(AT, pairs)
+    assert (first["sockets_key"], first["telegram_token"]) == ("k" * 64, "1:t")
+    assert [caller.name for caller in host.registry.relay_callers.list()] == [CONNECTOR]
+    host.files["/var/lib/hermesops-connector/relay.pem"] = str(first["relay_credential"])
+    assert (await connector(host).variables(AT, pairs))["relay_credential"] == ""
+    host.registry.relay_callers.revoke(CONNECTOR, why="test")
+    assert (await connector(host).variables(AT, pairs))["relay_credential"]
+    assert "1:t" not in repr(connector(host))
+
+
 def half(
     home: Path, own: Mapping[str, str] | None = None, *, has_project: bool = True, is_served: bool = True
 ) -> UsersHalf:
@@ -194,6 +212,27 @@ def test_an_operators_own_issuer_and_address_win(tmp_path: Path) -> None:
     assert api.settings == {"web": {"issuer": "https://issuer.example", "origin": "https://agents.example"}}
     assert edge.role == "hermes_platform_edge"
     assert "agents" not in users.links
+
+
+def test_with_a_bot_agents_open_their_sockets_at_the_door(tmp_path: Path) -> None:
+    own = {"MESSENGERS_TELEGRAM_BOT": "our_bot", "MESSENGERS_TELEGRAM_URL": "http://127.0.0.1:7009/telegram"}
+    users = half(tmp_path, own, has_project=False)
+    [api, messengers, edge] = users.parts
+    assert isinstance(api, ApiPart)
+    assert isinstance(messengers, ConnectorPart)
+    assert messengers.settings == api.settings
+    assert messengers.settings["messengers"] == {
+        "agents_url": f"https://{EDGE}",
+        "telegram_bot": "our_bot",
+        "telegram_url": "http://127.0.0.1:7009/telegram",
+    }
+    assert messengers.loopback_ports == (7001, 7009)
+    assert isinstance(edge, PlainPart)
+    assert edge.values["has_connector"] is True
+    assert users.links["sockets"] == f"https://{EDGE}/relay"
+    elsewhere = half(tmp_path, {**own, "MESSENGERS_AGENTS_URL": "https://agents.example"})
+    assert elsewhere.links["sockets"] == "https://agents.example/relay"
+    assert "sockets" not in half(tmp_path).links
 
 
 STRIPE = "http://127.0.0.1:7001/stripe"

@@ -1296,14 +1296,19 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
         ),
         Case(
             Kind.FIRES,
-            "both processes of the users' API, one after the other, and that of connections do not answer",
+            "both processes of the API, one after the other, that of connections and the connector do not answer",
             {
                 _up("edge"): steady(1, 900),
                 _up("api", process="1"): then((1, 300), (0, 600)),
                 _up("api", process="2"): then((1, 400), (0, 500)),
                 _up("connections"): then((1, 300), (0, 600)),
+                _up("connector"): then((1, 300), (0, 600)),
             },
-            {325: (), 335: ({"service": "connections"},), 450: ({"service": "api"}, {"service": "connections"})},
+            {
+                325: (),
+                335: ({"service": "connections"}, {"service": "connector"}),
+                450: ({"service": "api"}, {"service": "connections"}, {"service": "connector"}),
+            },
             severity="page",
         ),
         Case(
@@ -1313,6 +1318,7 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
                 _up("edge"): then((1, 300), (0, 600)),
                 _up("api", process="1"): then((1, 300), (0, 600)),
                 _up("connections"): then((1, 300), (0, 600)),
+                _up("connector"): then((1, 300), (0, 600)),
             },
             {325: (), 335: ({"service": "edge"},), 900: ({"service": "edge"},)},
             severity="page",

@@ -38,6 +38,7 @@ OF_A_PATTERN: Mapping[str, object] = {
     "connections.base_url": "https://composio.test",
     "messengers.telegram_bot": "helium_bot",
     "messengers.telegram_url": "https://telegram.test",
+    "messengers.agents_url": "https://pages.staging.hermes.example",
     "connections.agents_url": "https://pages.staging.hermes.example/mcp",
     "platform.account": "111122223333",
     "platform.region": "eu-central-1",

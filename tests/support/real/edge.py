@@ -31,10 +31,11 @@ class Edge:
     port: int
     authorities: str
     asked_port: int
+    address: str = HOST
 
     @property
     def url(self) -> str:
-        return f"https://{HOST}:{self.port}"
+        return f"https://{self.address}:{self.port}"
 
     def context(self) -> ssl.SSLContext:
         """TLS of a client that trusts it."""
@@ -49,24 +50,32 @@ def free_port() -> int:
 
 @contextmanager
 def running(
-    folder: Path, root: Path, sockets: Sequence[Path], variables: Mapping[str, object] | None = None
+    folder: Path,
+    root: Path,
+    sockets: Sequence[Path],
+    variables: Mapping[str, object] | None = None,
+    *,
+    at: tuple[str, int] | None = None,
 ) -> Iterator[Edge]:
     """Run nginx before these sockets; gone afterwards.
 
     Args:
         root: Of Debian's programs.
         variables: Of the role.
+        at: Address and port at which it listens; without, a port of loopback.
     """
-    port, asked_port = free_port(), free_port()
+    address, port = at or (HOST, free_port())
+    asked_port = free_port()
     authority = authority_in(folder)
-    own = authority.serve([HOST], life=LIFE)
+    own = authority.serve([address], life=LIFE)
     for name, text in (("server.crt", own.pem), ("server.key", own.key)):
         (folder / "tls").mkdir(exist_ok=True)
         (folder / "tls" / name).write_text(text)
     given: dict[str, Any] = {
-        f"{ROLE}_port": port,
+        f"{ROLE}_port": f"{address}:{port}",
         f"__{ROLE}_asked_port": asked_port,
         f"__{ROLE}_of_connections": str(folder / "connections.sock"),
+        f"__{ROLE}_of_connector": str(folder / "connector.sock"),
         f"__{ROLE}_settings": str(folder),
         f"__{ROLE}_run": str(folder),
         f"__{ROLE}_api": [str(path) for path in sockets],
@@ -82,10 +91,10 @@ def running(
         for _ in range(int(_STARTS_S * 20)):
             assert process.poll() is None, (folder / "nginx.log").read_text()
             with socket.socket() as probe:
-                if probe.connect_ex((HOST, port)) == 0:
+                if probe.connect_ex((address, port)) == 0:
                     break
             waiting.pause_blocking(0.05)
-        yield Edge(port, authority.certificate, given[f"__{ROLE}_asked_port"])
+        yield Edge(port, authority.certificate, given[f"__{ROLE}_asked_port"], address)
     finally:
         process.terminate()
         process.wait(timeout=20)

@@ -8,6 +8,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -50,12 +51,14 @@ class Messaging:
 
     Attributes:
         port: Of the connector, also while it is away.
+        path: Of its socket in the place of a port, behind the door.
     """
 
     database: Database
     telegram: LocalTelegram
     telegram_url: str
     port: int = field(default_factory=free_port)
+    path: Path | None = None
     accounts: MessengerAccounts = field(init=False)
     incoming: IncomingMessages = field(init=False)
     outgoing: OutgoingMessages = field(init=False)
@@ -117,21 +120,24 @@ class Messaging:
         budget = Budget(Pace(chat_s=1.0, a_second=25))
         sender = Sender(Messenger.TELEGRAM, self.outgoing, self.accounts, budget, bot.send, self.answered)
 
-        async def wake() -> None:
-            while True:
-                await self.queued.wait(1.0)
-                connector.ring()
-
-        listener = socket.create_server((HOST, self.port))
-        self.port = listener.getsockname()[1]
-        works = [
-            asyncio.ensure_future(each) for each in (connector.serve(listener), router.run(), sender.run(), wake())
-        ]
+        listener = unix_listener(self.path) if self.path else socket.create_server((HOST, self.port))
+        serving = (connector.serve(listener), connector.run(self.queued), connector.keep())
+        works = [asyncio.ensure_future(each) for each in (*serving, router.run(), sender.run())]
         try:
             yield connector
         finally:
             await cancel(*works)
             listener.close()
+
+
+def unix_listener(path: Path) -> socket.socket:
+    """A socket behind the door, as systemd makes it."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    listener.setblocking(False)
+    return listener
 
 
 @asynccontextmanager
@@ -199,10 +205,15 @@ async def dialled(world: Messaging, instance: Instance, secret: str = "") -> Asy
     secret = secret or world.secrets_of(instance.id)[-1]
     headers = {"authorization": f"Bearer {bearer(instance.id, secret)}"}
     async with connect(world.url.replace("http", "ws") + PATH, additional_headers=headers, proxy=None) as socket_:
-        gateway = ScriptedGateway(socket_)
-        await gateway.frame({"type": "hello", "platform": "telegram", "botId": "b"})
-        await gateway.next("descriptor")
-        yield gateway
+        yield await greeted(socket_)
+
+
+async def greeted(socket_: ClientConnection) -> ScriptedGateway:
+    """A gateway on an open socket, once the connector has answered its greeting."""
+    gateway = ScriptedGateway(socket_)
+    await gateway.frame({"type": "hello", "platform": "telegram", "botId": "b"})
+    await gateway.next("descriptor")
+    return gateway
 
 
 def bearer(instance_id: InstanceId, secret: str, *, life_s: int = 300) -> str:

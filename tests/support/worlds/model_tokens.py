@@ -20,12 +20,16 @@ WITHIN_S = 10.0
 
 async def copied(world: Command, user: str) -> str:
     """The token that a user's agent holds, as somebody took it who could read the machine's files."""
+    return (await managed_environment(world, user))[TOKEN_VARIABLE]
+
+
+async def managed_environment(world: Command, user: str) -> dict[str, str]:
+    """The variables that a user's agent is given."""
     shown = (await world.ok("instance", "show", user, "--json")).json["instance"]
     key = (world.home / "local" / "world" / "api.key").read_text().strip()
     async with Client(f"{_facts(world)['api_url']}/api/v1", key) as client:
         text = (await ToolboxChannel(client, MachineId(shown["machine_id"])).get("/etc/hermes/.env")).decode()
-    lines = dict(line.partition("=")[::2] for line in text.splitlines())
-    return lines[TOKEN_VARIABLE].strip("'")
+    return {name: value.strip("'") for name, _, value in (line.partition("=") for line in text.splitlines())}
 
 
 async def asked_with(world: Command, token: str) -> int:

@@ -66,7 +66,7 @@ async def test_roles_of_one_run_get_the_same_certificate_and_a_host_that_has_a_g
 async def test_who_waits_for_users_asks_both_processes_by_the_pages_name_and_names_the_one_that_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    statuses, hosts = {"/health": 200, "/api/hermes/connections": 401}, set[str]()
+    statuses, hosts = {"/health": 200, "/api/hermes/connections": 401, "/relay": 401}, set[str]()
 
     async def get(_: httpx.AsyncClient, url: str, *, headers: dict[str, str]) -> httpx.Response:
         hosts.add(headers["host"])
@@ -78,15 +78,20 @@ async def test_who_waits_for_users_asks_both_processes_by_the_pages_name_and_nam
     context: Any = lambda: True  # noqa: E731 - httpx takes it for a context
     platform = host.PlatformHost("local", unused, unused, unused, {}, context, print)
     url, name = "https://10.213.0.1:18091", "https://agents.example/api/hermes"
-    await platform.wait_for_users(url, name, has_connections=True)
+    await platform.wait_for_users(url, name, has_connections=True, has_connector=True)
     assert hosts == {"agents.example"}
-    for path, unit in (("/health", "hermesops-api-1"), ("/api/hermes/connections", "hermesops-connections")):
+    for path, unit in (
+        ("/health", "hermesops-api-1"),
+        ("/api/hermes/connections", "hermesops-connections"),
+        ("/relay", "hermesops-connector"),
+    ):
         monkeypatch.setitem(statuses, path, 503)
         with pytest.raises(UnavailableError, match=unit) as error:
-            await platform.wait_for_users(url, name, has_connections=True)
+            await platform.wait_for_users(url, name, has_connections=True, has_connector=True)
         assert f"platform logs {unit}" in str(error.value.hint)
         monkeypatch.setitem(statuses, path, 200 if path == "/health" else 401)
     monkeypatch.setitem(statuses, "/api/hermes/connections", 503)
+    monkeypatch.setitem(statuses, "/relay", 503)
     await platform.wait_for_users(url, name, has_connections=False)
 
 
@@ -97,6 +102,7 @@ def test_roles_that_need_nothing_of_each_other_run_side_by_side() -> None:
             (
                 *("hermes_platform_object_store", "hermes_platform_postgresql", "hermes_platform_redis"),
                 *("hermes_platform_control", "hermes_platform_api", "hermes_platform_connections"),
+                "hermes_platform_connector",
             ),
             ("hermes_platform_monitoring", "hermes_platform_llm_router", "hermes_platform_edge"),
         ],

@@ -4,12 +4,20 @@ from typing import Any
 
 import yaml
 
-from hermesops.access.secrets.catalog import BILLING_SECRET, CONNECTIONS_KEY, MESSAGES_KEY
+from hermesops.access.secrets.catalog import (
+    BILLING_SECRET,
+    CONNECTIONS_KEY,
+    CONNECTOR_KEY,
+    MESSAGES_KEY,
+    TELEGRAM_SECRET,
+    TELEGRAM_TOKEN,
+)
 from hermesops.base import assets
 from hermesops.platform.parts.user_credentials import PROCESSES
 from tests.support.releases.role_files import defaults_of
 
 API, CONNECTIONS = "hermes_platform_api", "hermes_platform_connections"
+CONNECTOR = "hermes_platform_connector"
 
 
 def _tasks(role: str) -> list[dict[str, Any]]:
@@ -31,15 +39,24 @@ def test_the_command_runs_as_the_worker_with_its_home_and_environment() -> None:
 
 
 def test_roles_read_the_files_that_the_command_writes() -> None:
-    written = {MESSAGES_KEY.name, BILLING_SECRET.name, *(f"relay-{number}.pem" for number in PROCESSES)}
+    written = {
+        MESSAGES_KEY.name,
+        BILLING_SECRET.name,
+        TELEGRAM_SECRET.name,
+        *(f"relay-{number}.pem" for number in PROCESSES),
+    }
     variables, folder = defaults_of(CONNECTIONS), str(defaults_of(API)[f"__{API}_issued_folder"])
 
     assert set(defaults_of(API)[f"__{API}_issued_files"]) == written
     issued = str(variables[f"__{CONNECTIONS}_issued"]).replace(CONNECTIONS, API)
     assert issued == f"{folder}/{CONNECTIONS_KEY.name}"
+    connector = defaults_of(CONNECTOR)
+    assert str(connector[f"__{CONNECTOR}_issued_folder"]).replace(CONNECTOR, API) == folder
+    keys = {CONNECTOR_KEY.name, TELEGRAM_TOKEN.name}
+    assert set(connector[f"__{CONNECTOR}_issued_files"]) == {*keys, "relay-connector.pem"}
 
 
 def test_elsewhere_keys_are_given_and_nothing_is_run() -> None:
-    for role in (API, CONNECTIONS):
+    for role in (API, CONNECTIONS, CONNECTOR):
         assert defaults_of(role)[f"{role}_issues_credentials"] is False
         assert f"{role}_issues_credentials" in _tasks(role)[0]["when"]

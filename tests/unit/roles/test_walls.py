@@ -9,8 +9,9 @@ import pytest
 from hermesops.base import assets
 from tests.support.releases.role_files import rendered
 
-ROUTER, INGEST, STORE, API, CONNECTIONS = (
-    f"hermes_platform_{name}" for name in ("llm_router", "monitoring", "object_store", "api", "connections")
+ROUTER, INGEST, STORE, API, CONNECTIONS, CONNECTOR = (
+    f"hermes_platform_{name}"
+    for name in ("llm_router", "monitoring", "object_store", "api", "connections", "connector")
 )
 GIVEN: Mapping[str, object] = {"hermes_platform_llm_router_database_port": 5432}
 
@@ -53,6 +54,7 @@ def test_every_unit_of_a_platform_has_walls_or_a_reason() -> None:
     assert {name for name in units if name not in bounded} == set(UNBOUNDED)
     assert bounded == {
         "hermesops-connections",
+        "hermesops-connector",
         "hermes-platform-host-exporter",
         "hermes-platform-ingest",
         "hermes-platform-loki",
@@ -71,6 +73,7 @@ def test_every_unit_of_a_platform_has_walls_or_a_reason() -> None:
         (INGEST, "ingest-walls.nft", "hermes-ingest"),
         (STORE, "object-store-walls.nft", "hermes-object-store"),
         (API, "api-walls.nft", "hermesops-api"),
+        (CONNECTOR, "connector-walls.nft", "hermesops-connector"),
     ],
 )
 def test_walls_end_with_a_refusal_for_their_one_user_and_are_installed_and_read_again(
@@ -143,6 +146,19 @@ def test_the_process_of_connections_reaches_the_registry_and_the_internet_and_no
     assert len(rules) == 6
     of_world = _opened(
         rendered(CONNECTIONS, "connections-walls.nft.j2", {"hermes_platform_connections_loopback_ports": [7001]})
+    )
+    assert [rule for rule in of_world if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 7001 accept"]
+
+
+def test_the_connector_reaches_the_registry_the_relay_and_messengers_and_nothing_else_of_the_host() -> None:
+    rules = _opened(rendered(CONNECTOR, "connector-walls.nft.j2"))
+
+    assert rules[:2] == ["tcp dport 5432 accept", "ip daddr 127.0.0.1 tcp dport 8448 accept"]
+    assert rules[2].startswith("fib daddr type local reject")
+    assert rules[-2:] == ["tcp dport 443 accept", "reject"]
+    assert len(rules) == 7
+    of_world = _opened(
+        rendered(CONNECTOR, "connector-walls.nft.j2", {"hermes_platform_connector_loopback_ports": [7001]})
     )
     assert [rule for rule in of_world if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 7001 accept"]
 

@@ -1,12 +1,12 @@
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
 
 from hermesops.model.fleet.instance import InstanceSettings
 from hermesops.wire.errors import BadRequestError
-from hermesops.wire.protocol import Identity, Payload, Secrets
+from hermesops.wire.protocol import Connector, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings
 from hermesops.wire.strict_json import string
 from tests.support.suite.cases import each_case
@@ -47,9 +47,32 @@ def test_a_payload_survives_the_way_to_the_machine() -> None:
     assert Payload.from_json(payload.to_json()) == payload
 
 
+def with_connector(**changes: object) -> dict[str, object]:
+    return {"url": "https://10.0.0.1:8449", "secret": "5" * 64, "bots": {"telegram": "our_bot"}} | changes
+
+
+def test_a_connector_survives_the_way_and_a_payload_without_one_has_no_word_of_it() -> None:
+    payload = replace(a_payload(Settings()), connector=Connector.parse(with_connector()))
+    assert Payload.from_json(payload.to_json()) == payload
+    assert "5555" not in repr(payload)
+    assert b"connector" not in a_payload(Settings()).to_json()
+
+
 @each_case(
     ("path", "value", "named"),
     [
+        ("connector", {}, "connector: lacks bots"),
+        ("connector", with_connector(more=_CANARY), "connector: unknown field more"),
+        ("connector", with_connector(url=f"http://{_CANARY}"), "connector.url: not of the expected form"),
+        ("connector", with_connector(url=f"https://x/{_CANARY}"), "connector.url: not of the expected form"),
+        ("connector", with_connector(secret=_CANARY), "connector.secret: not of the expected form"),
+        ("connector", with_connector(bots={}), "connector.bots: there is none"),
+        ("connector", with_connector(bots={"telegram": f"{_CANARY}'\n"}), "connector.bots: not of the expected form"),
+        ("connector", with_connector(bots={f"{_CANARY}=": "b"}), "a messenger: not of the expected form"),
+        ("settings.messengers", {"GATEWAY_RELAY_URL": _CANARY}, "belongs to no messenger"),
+        ("settings.messengers", {"GATEWAY_RELAY_SECRET": _CANARY}, "belongs to no messenger"),
+        ("settings.messengers", {"RELAY_HOME_CHANNEL": _CANARY}, "belongs to no messenger"),
+        ("settings.messengers", {"SSL_CERT_FILE": _CANARY}, "belongs to no messenger"),
         ("version", 0, "version 0 is not understood"),
         ("surprise", 1, "unknown field surprise"),
         ("identity.epoch", True, "identity.epoch: not a whole number"),

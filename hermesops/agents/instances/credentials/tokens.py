@@ -84,7 +84,9 @@ class ModelTokens:
                 raise RefusedError(
                     f"the gateway of {instance.title} rests", hint=Hint(("instance", "show", instance.title))
                 )
-            await client.personalise(instance, MachineId(observation.machine.id), None)
+            # A token must reach it also before its hermes-node is brought up to date.
+            handing = client if observation.node.takes_connector else client.without_connector()
+            await handing.personalise(instance, MachineId(observation.machine.id), None)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from hermesops.vendor.justavps import Client
 from hermesops.vendor.justavps.errors import NotFoundError
 from hermesops.vendor.justavps.wire import Machine, MachineStatus
 from hermesops.wire.errors import ExitCode
-from hermesops.wire.protocol import Payload
+from hermesops.wire.protocol import Connector, Payload
 
 _MACHINE_S = 600.0
 """Seconds a machine has to become ready; the vendor's public client waits as long."""
@@ -49,8 +49,15 @@ _PERSONALISE_S = 30.0
 _UNHEALTHY = frozenset({ExitCode.NOT_READY, ExitCode.FAILED})
 """Exit codes of hermes-node for: the payload is in place, the gateway does not answer or is not healthy."""
 
+UNKNOWN_CONNECTOR = "unknown field connector"
+"""In the words of a hermes-node of before connectors about a payload with one."""
+
 LOG_LINES = 80
 """Lines of the gateway's log that are shown when it does not become healthy."""
+
+
+def no_connector(_instance_id: InstanceId) -> None:
+    """No instance has a connector."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +66,8 @@ class InstanceClient:
 
     Attributes:
         certifying: Issues certificates to machines; ``None`` if this environment has none.
+        connector_of: The connector of the platform's bots for an instance, with its secret; ``None`` where there is no
+            bot.
     """
 
     registry: Registry
@@ -69,6 +78,7 @@ class InstanceClient:
     gateway_timeout_s: float
     report: Callable[[str], None]
     certifying: Certifying | None = None
+    connector_of: Callable[[InstanceId], Connector | None] = no_connector
     lease: Lease | None = None
 
     @property
@@ -79,6 +89,10 @@ class InstanceClient:
     def with_lease(self, lease: Lease) -> Self:
         """Return a copy of this client whose commands carry a lease; machines refuse commands of an outdated lease."""
         return replace(self, lease=lease, certifying=self.certifying and self.certifying.with_lease(lease))
+
+    def without_connector(self) -> Self:
+        """Return a copy of this client that hands machines no connector."""
+        return replace(self, connector_of=no_connector)
 
     def channel(self, machine_id: MachineId) -> Channel:
         """A way to run commands on a machine."""
@@ -211,6 +225,7 @@ class InstanceClient:
             switching=bool((status.get("releases") or {}).get("activation")),
             request=str(certificate["request"]) if certificate else None,
             names=self.certifying.names(certificate) if certificate and self.certifying else None,
+            takes_connector="connector" in ((status.get("node") or {}).get("takes") or ()),
         )
 
     def _payload(self, instance: Instance) -> Payload:
@@ -219,6 +234,7 @@ class InstanceClient:
             self.registry.instance_secrets.settings(instance.id),
             self.keys.secrets_of(instance.id),
             model_base_url=self.router_url,
+            connector=self.connector_of(instance.id),
         )
 
     def payload_digest(self, instance: Instance) -> str:
@@ -310,9 +326,12 @@ class InstanceClient:
         if done.exit_code in _UNHEALTHY:
             await self._explain(instance, machine_id, last_words(done))
         if done.exit_code != 0:
+            words = last_words(done)
+            is_old = payload.connector is not None and UNKNOWN_CONNECTOR in words
+            newer = Hint(("fleet", "converge", instance.title), "brings it the present one; then repeat the command")
             raise RefusedError(
-                f"hermes-node on {instance.machine_name} refused its payload: {last_words(done)}",
-                hint=Hint(("instance", "verify", instance.title)),
+                f"hermes-node on {instance.machine_name} refused its payload: {words}",
+                hint=newer if is_old else Hint(("instance", "verify", instance.title)),
             )
         return token
 
@@ -371,6 +390,8 @@ class InstanceClient:
             self.registry.instance_secrets.settings_before(instance.id),
         )
         chosen = [*secrets_in(now), *(secrets_in(before) if before else ())]
+        if connector := self.connector_of(instance.id):
+            chosen.append(connector.secret)
         # The longest first: one secret may be the beginning of another.
         hidden = sorted({secrets.api_server_key, secrets.model_token, *chosen}, key=len, reverse=True)
 

@@ -57,9 +57,19 @@ def lacks_certificate(instance: Instance, machine: MachineState, node: NodeState
 
 
 def payload_of(
-    instance: Instance, settings: InstanceSettings, secrets: InstanceSecrets, *, model_base_url: str
+    instance: Instance,
+    settings: InstanceSettings,
+    secrets: InstanceSecrets,
+    *,
+    model_base_url: str,
+    connector: protocol.Connector | None = None,
 ) -> protocol.Payload:
-    """The input of ``hermes-node personalise``. It holds secrets: its file is on a tmpfs, mode 0600, and unlinked."""
+    """The input of ``hermes-node personalise``. It holds secrets: its file is on a tmpfs, mode 0600, and unlinked.
+
+    Args:
+        connector: For the platform's bots, beside the user's own messengers in ``settings``, whose variables have
+            other names; ``None`` for none.
+    """
     return protocol.Payload(
         identity=protocol.Identity(
             instance=instance.id,
@@ -78,6 +88,7 @@ def payload_of(
             cron=settings.cron,
             disabled_tools=settings.disabled_tools,
         ),
+        connector=connector,
     )
 
 

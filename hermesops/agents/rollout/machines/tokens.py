@@ -1,7 +1,8 @@
 """The machines of a rollout of tokens: each agent is handed another token for the model router, then the old one ends.
 
-Nothing is stopped, and no turn is cut off. Until an agent is confirmed both of its tokens count, so one that a rollout
-leaves behind goes on with the token that it has.
+Nothing is stopped, and no turn is cut off; but an agent of a platform with a connector restarts, after its turn: the
+secret of its socket has the token's generation, and it reads that at its start. Until an agent is confirmed both of its
+tokens count, so one that a rollout leaves behind goes on with the token that it has.
 """
 
 from collections.abc import Awaitable, Callable

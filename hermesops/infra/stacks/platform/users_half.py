@@ -11,7 +11,7 @@ from hermesops.infra.stacks.platform.spec import PlatformSpec
 SIGNED_IN = "/hermes-max/sign-in/callback"
 """Path to which the issuer sends browsers back; that of ``hermesops.api.routes.sign_in``."""
 
-TABLES = ("billing", "connections", "web")
+TABLES = ("billing", "connections", "messengers", "web")
 """Tables of settings that the processes of users read."""
 
 _PAGES = "auth"
@@ -27,11 +27,13 @@ class UsersHalf:
     Attributes:
         host: Name in DNS under which browsers and agents reach the load balancer.
         agents_url: URL of agents' calls to services; empty where no service is offered.
+        sockets_url: URL of the connector, to which agents open sockets; empty where there is no bot.
         has_issuer: Whether the settings name the issuer of users' tokens; else it is the platform's Cognito.
     """
 
     host: str
     agents_url: str
+    sockets_url: str
     has_issuer: bool
 
     @property
@@ -48,7 +50,8 @@ class UsersHalf:
     def links(self) -> dict[str, str]:
         """Addresses for users and agents, by what is there."""
         links = {"chat_page": f"{self.origin}/hermes-max/chat", "api": f"{self.origin}/api/hermes"}
-        return links | ({"agents": self.agents_url} if self.agents_url else {})
+        links |= {"agents": self.agents_url} if self.agents_url else {}
+        return links | ({"sockets": f"{self.sockets_url}/relay"} if self.sockets_url else {})
 
 
 def pages_of(domain: str) -> str:
@@ -62,7 +65,7 @@ def users_half(spec: PlatformSpec) -> UsersHalf | None:
     Raises:
         UsageError: The load balancer could not have that name, or agents would call another one.
     """
-    web, connections = _table(spec, "web"), _table(spec, "connections")
+    web, connections, messengers = (_table(spec, name) for name in ("web", "connections", "messengers"))
     origin = str(web.get("origin", ""))
     if not origin:
         return None
@@ -70,8 +73,12 @@ def users_half(spec: PlatformSpec) -> UsersHalf | None:
     agents_url = ""
     if connections.get("services"):
         agents_url = str(connections.get("agents_url") or f"https://{host}/mcp")
-        _require_same(agents_url, host)
-    return UsersHalf(host, agents_url, has_issuer=bool(web.get("issuer")))
+        _require_same("connections.agents_url", agents_url, f"https://{host}/mcp")
+    sockets_url = ""
+    if messengers.get("telegram_bot"):
+        sockets_url = str(messengers.get("agents_url") or f"https://{host}")
+        _require_same("messengers.agents_url", sockets_url, f"https://{host}")
+    return UsersHalf(host, agents_url, sockets_url, has_issuer=bool(web.get("issuer")))
 
 
 def tables_of(spec: PlatformSpec, users: UsersHalf, issuer: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -85,6 +92,8 @@ def tables_of(spec: PlatformSpec, users: UsersHalf, issuer: Mapping[str, Any]) -
     tables["web"] = {**tables["web"], **own}
     if users.agents_url:
         tables["connections"] = {**tables["connections"], "agents_url": users.agents_url}
+    if users.sockets_url:
+        tables["messengers"] = {**tables["messengers"], "agents_url": users.sockets_url}
     return tables
 
 
@@ -107,9 +116,10 @@ def _host(origin: str, domain: str) -> str:
     return host
 
 
-def _require_same(agents_url: str, host: str) -> None:
-    if urlsplit(agents_url).netloc != host:
+def _require_same(setting: str, url: str, own: str) -> None:
+    host = urlsplit(own).netloc
+    if urlsplit(url).netloc != host:
         raise UsageError(
-            f"connections.agents_url is {agents_url}, and the load balancer has a certificate for {host} alone",
-            hint=Hint(("settings", "set", "connections.agents_url", f"https://{host}/mcp")),
+            f"{setting} is {url}, and the load balancer has a certificate for {host} alone",
+            hint=Hint(("settings", "set", setting, own)),
         )

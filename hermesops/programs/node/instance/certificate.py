@@ -11,6 +11,7 @@ from hermesops.programs.node.instance import fencing
 from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.system.files import PRIVATE, Access
 from hermesops.wire.errors import BadRequestError, NodeError, NotReadyError, RefusedError
+from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import MAX_CREDENTIAL_BYTES, Credential, FencingToken
 
 
@@ -76,6 +77,13 @@ def trust_router(machine: Machine) -> None:
     if ours is not None:
         public = machine.files.read(layout.public_authorities) or b""
         machine.files.write_if_changed(layout.router_authorities, ours.rstrip(b"\n") + b"\n" + public, Access(0o644))
+
+
+def all_authorities(machine: Machine) -> str:
+    """The file with the platform's authorities and the public ones; empty while it lacks either."""
+    layout = machine.layout
+    has_both = machine.files.read(layout.router_authorities) and machine.files.read(layout.public_authorities)
+    return str(Layout().router_authorities) if has_both else ""
 
 
 def renew(machine: Machine) -> dict[str, Any]:

@@ -119,8 +119,9 @@ def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, sta
     home = AgentHome(machine.layout.home(base.home), owner, machine.layout.program)
     settle(machine, Agent(base, home))
     # Rendered before anything is written: a bad setting must not leave half of a new configuration.
-    config, environment = render.managed_config(base, payload), render.managed_environment(base, payload)
     certificate.trust_router(machine)
+    config = render.managed_config(base, payload)
+    environment = render.managed_environment(base, payload, authorities=certificate.all_authorities(machine))
     write_managed(machine, config, environment, owner.gid, outcome)
     applied = _applied(machine, payload)
     furnish_home(machine, base, payload, Access(0o600, owner.uid, owner.gid), applied, outcome)

@@ -24,6 +24,9 @@ hermes-agent leaves other names in the environment of terminal commands, and alw
 Source: ``_is_hermes_internal_secret`` in ``tools/environments/local.py`` of hermes-agent 0.19.0.
 """
 
+HOME_CHAT = "home"
+"""Chat of the user's to which the agent writes of itself; the connector knows it by this name."""
+
 
 def route_of(base: Base, payload: Payload) -> Route:
     """The model an instance uses.
@@ -86,8 +89,11 @@ def _trust(model_base_url: str) -> dict[str, str]:
     return {"ssl_ca_cert": str(Layout().router_authorities)} if is_https else {}
 
 
-def managed_environment(base: Base, payload: Payload) -> bytes:
+def managed_environment(base: Base, payload: Payload, *, authorities: str = "") -> bytes:
     """``.env`` of the managed scope, which beats the process's environment and the user's own ``.env``.
+
+    Args:
+        authorities: File with the platform's authorities and the public ones; empty where there is none.
 
     Raises:
         BadRequestError: A value cannot be written so that every reader of the file reads the same.
@@ -98,6 +104,7 @@ def managed_environment(base: Base, payload: Payload) -> bytes:
         "API_SERVER_ENABLED": "true",
         "API_SERVER_HOST": "127.0.0.1",
         "API_SERVER_PORT": str(base.port),
+        **_trusted_socket(payload, authorities),
         **_secrets(payload),
     }
     return b"".join(_lines(variables))
@@ -113,7 +120,38 @@ def payload_environment(payload: Payload) -> list[bytes]:
 
 
 def _secrets(payload: Payload) -> dict[str, str]:
-    return {"API_SERVER_KEY": payload.secrets.api_server_key, TOKEN_VARIABLE: payload.secrets.model_token}
+    keys = {"API_SERVER_KEY": payload.secrets.api_server_key, TOKEN_VARIABLE: payload.secrets.model_token}
+    return keys | _socket(payload)
+
+
+def _socket(payload: Payload) -> dict[str, str]:
+    """Variables by which the gateway opens its socket to the connector.
+
+    Without a home channel, the gateway writes a notice about it into each new chat.
+
+    Source: ``gateway/relay/__init__.py`` and ``gateway/config.py`` of hermes-agent 0.19.0.
+    """
+    connector = payload.connector
+    if connector is None:
+        return {}
+    bots = {messenger: {"botId": name, "username": name} for messenger, name in sorted(connector.bots.items())}
+    return {
+        "GATEWAY_RELAY_URL": connector.url,
+        "GATEWAY_RELAY_ID": payload.identity.instance,
+        "GATEWAY_RELAY_SECRET": connector.secret,
+        "GATEWAY_RELAY_PLATFORMS": ",".join(bots),
+        "GATEWAY_RELAY_BOT_IDS": json.dumps(bots),
+        "RELAY_HOME_CHANNEL": HOME_CHAT,
+    }
+
+
+def _trusted_socket(payload: Payload, authorities: str) -> dict[str, str]:
+    """The variable by which the socket trusts a certificate of the platform's own authority.
+
+    The socket has no setting of its own for that: ``gateway/relay/ws_transport.py`` of hermes-agent 0.19.0 dials with
+    Python's default context. The agent's other connections trust that authority, too.
+    """
+    return {"SSL_CERT_FILE": authorities} if payload.connector and authorities else {}
 
 
 def _lines(variables: Mapping[str, str]) -> list[bytes]:

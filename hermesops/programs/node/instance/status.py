@@ -70,7 +70,7 @@ def status(machine: Machine) -> dict[str, Any]:
     base = installation.load_base(machine.files, machine.layout.base)
     unit = gateway.observe(machine.system, base.unit)
     return {
-        "node": {"version": VERSION, "protocol": protocol.VERSION},
+        "node": {"version": VERSION, "protocol": protocol.VERSION, "takes": list(protocol.TAKES)},
         "identity": asdict(identity_from_json(identity)) if identity else None,
         # By this hermesops tells whether the machine has the newest payload, and all that was written of it.
         "payload": sha256.hexdigest(payload) if payload and is_written(machine, base, payload) else None,

@@ -59,9 +59,13 @@ def try_out(
 
 
 def _trial_slot(machine: Machine, release: str, payload: Payload, key: str) -> TrialSlot:
-    """The configuration of a slot for the trial: the instance's model, and none of its other settings."""
+    """The configuration of a slot for the trial: the instance's model, and none of its other settings.
+
+    It has no connector: the user's messages are for the agent, and a second socket would close the agent's.
+    """
     settings = Settings(model=payload.settings.model, disabled_tools=payload.settings.disabled_tools)
-    quiet = replace(payload, settings=settings, secrets=replace(payload.secrets, api_server_key=key))
+    own_key = replace(payload.secrets, api_server_key=key)
+    quiet = replace(payload, settings=settings, secrets=own_key, connector=None)
     slot = machine.layout.releases / release
     base = base_of(machine, release)
     base = replace(base, port=_PORT, environment={**base.environment, "VIRTUAL_ENV": str(slot / "venv")})

@@ -114,9 +114,9 @@ def test_a_chat_has_one_message_under_way_in_the_order_of_arrival(
     assert sent is not None
     assert (sent.state, sent.fence, sent.tries, sent.chat) == (IncomingState.SENT, 4, 1, "tg.111")
     assert [message.text for message in incoming.waiting(ada.id)] == ["text 3"]
-    incoming.taken(first, 3)  # an older socket's word
+    incoming.taken(first, ada.id, 3)  # an older socket's word
     assert [message.state for message in incoming.under_way(ada.id)] == [IncomingState.SENT]
-    incoming.taken(first, 4)
+    incoming.taken(first, ada.id, 4)
     at_work = incoming.at_work(TELEGRAM, "111")
     assert at_work is not None
     assert (at_work.id, at_work.state) == (first, IncomingState.TAKEN)
@@ -187,11 +187,13 @@ def test_the_newest_socket_of_an_agent_holds_it(database: Database, ada: Instanc
     with ThreadPoolExecutor(6) as pool:
         fences = list(pool.map(lambda n: sockets.take(ada.id, f"p{n}"), range(6)))
     assert sorted(fences) == [1, 2, 3, 4, 5, 6]
-    assert [sockets.is_held(ada.id, fence) for fence in (5, 6)] == [False, True]
+    newest = f"p{fences.index(6)}"
+    assert [holder for n in range(6) if sockets.held(holder := f"p{n}")] == [newest]
+    assert sockets.held(newest) == {ada.id: 6}
     sockets.release(ada.id, 5)
-    assert sockets.is_held(ada.id, 6)
+    assert sockets.held(newest) == {ada.id: 6}
     sockets.release(ada.id, 6)
-    assert not sockets.is_held(ada.id, 6)
+    assert sockets.held(newest) == {}
 
 
 def test_gateways_of_agents_that_are_there_have_generations(database: Database, ada: Instance) -> None:

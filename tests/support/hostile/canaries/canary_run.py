@@ -57,7 +57,8 @@ async def _world(folder: Path, canaries: Canaries) -> AsyncIterator[tuple[Comman
     home, temporary = folder / "home", folder / "tmp"
     (home / "local").mkdir(parents=True)
     temporary.mkdir()
-    (home / "local" / "settings.toml").write_text('[rollout.hooks]\nsmoke = "env"\n')
+    messengers = '[messengers]\ntelegram_bot = "our_bot"\nagents_url = "https://10.0.0.1:18091"\n'
+    (home / "local" / "settings.toml").write_text(f'[rollout.hooks]\nsmoke = "env"\n{messengers}')
     managed = folder / "managed.json"
     managed.write_text('{"config": {}, "environment": {}}')
     given = {"HERMESOPS_LOCAL_DRIVER": "sim", "HERMESOPS_SECRETS_HOME": "environment", "TMPDIR": str(temporary)}

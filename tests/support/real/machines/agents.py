@@ -74,9 +74,11 @@ def role_variables(world: ConvergedWorld) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def living_agent(world: ConvergedWorld, image_id: ImageId) -> AsyncIterator[Agent]:
+async def living_agent(
+    world: ConvergedWorld, image_id: ImageId, instance_id: InstanceId | None = None
+) -> AsyncIterator[Agent]:
     """A machine that belongs to a user, with a healthy gateway; gone afterwards."""
-    instance_id, key = InstanceId(str(uuid4())), secrets.token_hex(32)
+    instance_id, key = instance_id or InstanceId(str(uuid4())), secrets.token_hex(32)
     token = issue_token(world.cloud.model_secret, instance_id, 1, int(time.time()) + 3600)
     payload = Payload(
         Identity(instance_id, str(uuid4()), "light", "cell1", 1),

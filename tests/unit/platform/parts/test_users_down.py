@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.platform.parts.users import UNITS, USERS_DOWN, USERS_UP
 
-LISTS = ("scraped-api.json", "scraped-connections.json")
+LISTS = ("scraped-api.json", "scraped-connections.json", "scraped-connector.json")
 
 
 class Host:

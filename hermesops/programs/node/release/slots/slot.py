@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hermesops.programs.node.instance import render, warm
+from hermesops.programs.node.instance import certificate, render, warm
 from hermesops.programs.node.instance.agent import installation
 from hermesops.programs.node.instance.agent.installation import Base, account
 from hermesops.programs.node.machine import Machine
@@ -113,7 +113,8 @@ def _files(machine: Machine, release: str) -> Mapping[Path, tuple[bytes, Access]
     if payload is not None:
         shared = Access(0o640, 0, account(machine, base.user).gid)
         files[config] = (render.managed_config(base, payload), shared)
-        files[environment] = (render.managed_environment(base, payload), shared)
+        authorities = certificate.all_authorities(machine)
+        files[environment] = (render.managed_environment(base, payload, authorities=authorities), shared)
     files[service] = (unit_of(machine, release), _WORLD)
     return files
 

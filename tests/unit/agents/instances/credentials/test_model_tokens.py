@@ -22,6 +22,11 @@ class Machine:
     def __init__(self, node: Any = None) -> None:  # noqa: ANN401 - stands for a NodeState
         self.node = node
         self.handed: list[str] = []
+        self.connectors = True
+
+    def without_connector(self) -> "Machine":
+        self.connectors = False
+        return self
 
     async def observe(self, _instance_id: str) -> Any:  # noqa: ANN401 - stands for an Observation
         return Observation(ADA, READY, self.node)
@@ -31,7 +36,7 @@ class Machine:
 
 
 def node(**changes: object) -> Any:  # noqa: ANN401 - stands for a NodeState
-    return part(**({"instance_id": ADA.id, "fenced": False} | changes))
+    return part(**({"instance_id": ADA.id, "fenced": False, "takes_connector": True} | changes))
 
 
 def tokens(machine: Machine, row: Instance = ADA) -> ModelTokens:
@@ -42,7 +47,13 @@ def tokens(machine: Machine, row: Instance = ADA) -> ModelTokens:
 async def test_a_running_agent_is_handed_its_token() -> None:
     machine = Machine(node())
     await tokens(machine).hand(ADA)
-    assert machine.handed == [f"ada on {READY.id}"]
+    assert (machine.handed, machine.connectors) == ([f"ada on {READY.id}"], True)
+
+
+async def test_an_older_hermes_node_is_handed_the_token_without_the_connector_that_it_would_refuse() -> None:
+    machine = Machine(node(takes_connector=False))
+    await tokens(machine).hand(ADA)
+    assert (machine.handed, machine.connectors) == ([f"ada on {READY.id}"], False)
 
 
 @pytest.mark.parametrize(

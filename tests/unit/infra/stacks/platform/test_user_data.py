@@ -1,6 +1,7 @@
 """The script with which a machine becomes a platform host: its shape, its variables, and a run of it with stand-ins."""
 
 import base64
+import json
 import os
 import re
 import subprocess
@@ -180,12 +181,34 @@ def test_each_process_of_users_is_a_role_of_the_database_by_a_file_of_its_own() 
         assert url.startswith(f"postgresql://{role}@postgresql.rds.internal:5432/hermesops?sslmode=verify-full&")
         assert url.endswith(f"&passfile={files[user]['file']}")
         assert (files[user]["role"], files[user]["home"]) == (role, f"/var/lib/{user}")
-    # No host runs the connector yet.
     assert {API, CONNECTIONS, ROUTER, CONNECTOR} == set(RIGHTS), "the roles that the registry gives rights"
     assert len({entry["file"] for entry in files.values()}) == len(files)
     kept = [*files.values(), given["hermes_platform_aws_redis"]]
     assert {str(Path(entry["file"]).parent) for entry in kept} == {folder["__hermes_platform_aws_passwords"]}
     assert not set(files) & set(ACT_AS_HOST)
+
+
+def test_with_a_bot_a_host_runs_the_connector_as_its_own_role_of_the_database() -> None:
+    spec = spec_of("staging")
+    plain = _variables("staging")
+    messengers = {"telegram_bot": "our_bot"}
+    done = run(program_of(replace(spec, settings={**spec.settings, "messengers": messengers})), spec.place)
+    given = variables_of(done)
+    url = f"https://app.{spec.sizes.domain}"
+
+    [file] = [each for each in given["hermes_platform_aws_user_passfiles"] if each["role"] == CONNECTOR]
+    assert file["user"] == "hermesops-connector"
+    assert given["hermes_platform_connector_database"].endswith(f"&passfile={file['file']}")
+    assert given["hermes_platform_connector_issues_credentials"] is True
+    assert given["hermes_platform_edge_has_connector"] is True
+    for role in ("api", "connector", "control"):
+        settings = Settings.model_validate(given[f"hermes_platform_{role}_settings"])
+        assert (settings.messengers.telegram_bot, settings.messengers.agents_url) == ("our_bot", url)
+    assert json.dumps(done.exports["links"]).count(f'"sockets": "{url}/relay"') == 1
+    assert set(given) <= {name for role in _roles() for name in _options(role)} | {
+        f"{role}_enabled" for role in _roles()
+    }
+    assert not [name for name in plain if "connector" in name]
 
 
 def test_the_readme_lists_what_people_put_into_the_hosts_secret() -> None:

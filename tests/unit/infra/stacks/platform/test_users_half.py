@@ -49,6 +49,15 @@ def test_agents_call_the_same_name_once_a_service_is_offered() -> None:
     assert own == users
 
 
+def test_agents_open_sockets_at_the_same_name_once_there_is_a_bot() -> None:
+    users = half({"web": {"origin": ORIGIN}, "messengers": {"telegram_bot": "our_bot"}})
+    assert users.links["sockets"] == f"{ORIGIN}/relay"
+    assert "sockets" not in half({"web": {"origin": ORIGIN}, "messengers": {"agents_url": ORIGIN}}).links
+    elsewhere = {"telegram_bot": "our_bot", "agents_url": "https://other.example"}
+    with pytest.raises(UsageError, match=r"messengers\.agents_url is https://other\.example, and the load balancer"):
+        half({"web": {"origin": ORIGIN}, "messengers": elsewhere})
+
+
 @each_case(
     ("web", "connections", "expected"),
     [

@@ -122,6 +122,19 @@ def test_the_agent_trusts_the_model_router_by_public_authorities_and_ours(
     assert machine.layout.router_authorities.read_bytes() == ours + b"\n"
 
 
+def test_the_file_of_all_authorities_is_named_only_while_it_has_the_public_ones(
+    machine: Machine, authority: Authority
+) -> None:
+    assert certificate.all_authorities(machine) == ""
+    given(machine, authority)
+    assert certificate.all_authorities(machine) == "", "without public ones the agent would reach nobody else"
+    public = machine.layout.public_authorities
+    public.parent.mkdir(parents=True)
+    public.write_bytes(b"public ones\n")
+    certificate.trust_router(machine)
+    assert certificate.all_authorities(machine) == "/etc/hermes-router-authorities.crt"
+
+
 def test_a_certificate_is_installed_and_told_of(machine: Machine, authority: Authority) -> None:
     names = MachineNames("local", MachineId("m-1"), CellName("cell1"), InstanceId("i-1"))
     credential = given(machine, authority, names)

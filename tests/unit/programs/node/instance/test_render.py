@@ -5,9 +5,17 @@ from typing import Any
 import pytest
 
 from hermesops.programs.node.instance.agent.installation import Base, Route
-from hermesops.programs.node.instance.render import TOKEN_VARIABLE, managed_config, managed_environment, user_config
+from hermesops.programs.node.instance.render import (
+    HOME_CHAT,
+    TOKEN_VARIABLE,
+    managed_config,
+    managed_environment,
+    payload_environment,
+    user_config,
+)
+from hermesops.users.messaging import answers
 from hermesops.wire.errors import BadRequestError
-from hermesops.wire.protocol import Identity, Payload, Secrets
+from hermesops.wire.protocol import Connector, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings, merged
 from tests.support.suite.cases import each_case
 
@@ -55,6 +63,46 @@ def test_a_router_with_tls_is_trusted_by_the_machines_authorities() -> None:
     secured = dataclasses.replace(payload(_NONE), model_base_url="https://10.0.0.1:18090/v1")
     [provider] = json.loads(managed_config(_BASE, secured))["providers"].values()
     assert provider["ssl_ca_cert"] == "/etc/hermes-router-authorities.crt"
+
+
+CONNECTOR = Connector("https://10.0.0.1:8449", "5" * 64, {"telegram": "our_bot"})
+AUTHORITIES = "/etc/hermes-router-authorities.crt"
+
+
+def socket_variables(**changes: str) -> dict[str, str]:
+    """Those with the connector that are not there without."""
+    with_it = dataclasses.replace(payload(_NONE), connector=CONNECTOR)
+    lines = managed_environment(_BASE, with_it, **changes).decode().splitlines()
+    return dict(line.split("=", 1) for line in lines if line.split("=")[0] not in environment())
+
+
+def test_an_agent_is_told_of_the_connector_and_its_home_channel() -> None:
+    assert socket_variables() == {
+        "GATEWAY_RELAY_URL": "'https://10.0.0.1:8449'",
+        "GATEWAY_RELAY_ID": "'i'",
+        "GATEWAY_RELAY_SECRET": f"'{'5' * 64}'",
+        "GATEWAY_RELAY_PLATFORMS": "'telegram'",
+        "GATEWAY_RELAY_BOT_IDS": """'{"telegram": {"botId": "our_bot", "username": "our_bot"}}'""",
+        "RELAY_HOME_CHANNEL": "'home'",
+    }
+    assert answers.HOME == HOME_CHAT
+
+
+def test_the_socket_trusts_the_platforms_authority_only_where_all_authorities_are_in_its_file() -> None:
+    assert socket_variables(authorities=AUTHORITIES)["SSL_CERT_FILE"] == f"'{AUTHORITIES}'"
+    assert "SSL_CERT_FILE" not in socket_variables()
+    assert b"SSL_CERT_FILE" not in managed_environment(_BASE, payload(_NONE), authorities=AUTHORITIES)
+
+
+def test_neither_a_user_nor_a_role_replaces_what_leads_to_the_connector() -> None:
+    base = dataclasses.replace(_BASE, environment={"GATEWAY_RELAY_URL": "https://other.example"})
+    theirs = dataclasses.replace(payload(Settings(messengers={"GATEWAY_RELAY_URL": "x"})), connector=CONNECTOR)
+    assert b"GATEWAY_RELAY_URL='https://10.0.0.1:8449'\n" in managed_environment(base, theirs)
+
+
+def test_a_machine_has_its_payload_only_with_the_connector_in_its_environment() -> None:
+    with_it = dataclasses.replace(payload(_NONE), connector=CONNECTOR)
+    assert f"GATEWAY_RELAY_SECRET='{'5' * 64}'\n".encode() in payload_environment(with_it)
 
 
 def test_the_user_may_choose_any_route() -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from hermesops.programs.node import __main__ as node
 from hermesops.programs.node.instance import drain
 from hermesops.programs.node.instance.agent.api import Answer
-from hermesops.programs.node.instance.personalise import configure, personalise
+from hermesops.programs.node.instance.personalise import configure, personalise, stored_payload
 from hermesops.programs.node.instance.status import status
 from hermesops.programs.node.instance.warm import placeholder
 from hermesops.programs.node.machine import Machine
@@ -26,10 +27,11 @@ from hermesops.programs.node.release.activate import Options, confirm, preview
 from hermesops.programs.node.release.fetch import fetch
 from hermesops.programs.node.state import user_config
 from hermesops.programs.node.system import files
+from hermesops.programs.node.system.files import PRIVATE
 from hermesops.wire.documents.revocations import Revocations
 from hermesops.wire.errors import NotReadyError, OutrankedError, RefusedError
 from hermesops.wire.layout import UNIT
-from hermesops.wire.protocol import Check, FencingToken
+from hermesops.wire.protocol import Check, Connector, FencingToken
 from tests.support.crash.death import Death, KilledError
 from tests.support.releases.machine_home import OLD, OLD_LOCK, ReleaseHome, lock_of, make
 from tests.support.suite.shard import shard
@@ -231,6 +233,17 @@ def test_a_trial_has_the_users_model_and_neither_messengers_nor_the_users_key(ho
     assert trial.key in environment
     assert "k" * 64 not in environment
     assert json.loads(trial.new.config)["plugins"]["disabled"] == ["telegram-platform"]
+
+
+def test_a_trial_opens_no_socket_to_the_connector_and_the_release_that_runs_then_does(home: ReleaseHome) -> None:
+    stored = stored_payload(home.node)
+    connector = Connector("https://10.0.0.1:8449", "5" * 64, {"telegram": "our_bot"})
+    home.node.files.write_if_changed(home.node.layout.payload, replace(stored, connector=connector).to_json(), PRIVATE)
+    activate_release(home.node)
+    [trial] = home.slots.trials
+    assert trial.old is not None
+    assert b"GATEWAY_RELAY" not in trial.new.environment + trial.old.environment
+    assert b"GATEWAY_RELAY_SECRET" in (home.node.layout.managed / ".env").read_bytes()
 
 
 def test_an_agent_that_is_still_at_work_is_left_in_peace(home: ReleaseHome) -> None:

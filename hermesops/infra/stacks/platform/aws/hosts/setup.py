@@ -19,6 +19,7 @@ from hermesops.infra.stacks.platform.aws.stores.buckets import Bucket
 from hermesops.infra.stacks.platform.aws.stores.postgresql import (
     API,
     CONNECTIONS,
+    CONNECTOR,
     DATABASE,
     ROUTER,
     USER,
@@ -195,4 +196,5 @@ class HostSetup:
         """Return the ARNs of the database's roles that services of a host authenticate as."""
         roles = [ROUTER, *([API] if self.users else [])]
         roles += [CONNECTIONS] if self.users and self.users.agents_url else []
+        roles += [CONNECTOR] if self.users and self.users.sockets_url else []
         return [self.database.role_arn(role) for role in roles]

@@ -160,7 +160,7 @@ def most_bytes(spec: PlatformSpec) -> int:
     """The size of the script that a platform's host gets, rounded up: parts of it are known only once AWS has them."""
     host = spec.sizes.host
     of_users = {name: spec.settings.get(name, {}) for name in TABLES}
-    variables = {"settings": spec.settings, "api": of_users, "connections": of_users}
+    variables = {"settings": spec.settings, "api": of_users, "connections": of_users, "connector": of_users}
     data = UserData(spec.place, host.version, host.signers, "", "", "", "", "", variables)
     return len(user_data(data).encode()) + _OTHERS
 

@@ -8,13 +8,16 @@ from pulumi import Input, Output
 
 from hermesops.infra.stacks.platform.aws.hosts.balancer import KEPT_OPEN_S
 from hermesops.infra.stacks.platform.aws.network import DOOR
-from hermesops.infra.stacks.platform.aws.stores.postgresql import API, CONNECTIONS
+from hermesops.infra.stacks.platform.aws.stores.postgresql import API, CONNECTIONS, CONNECTOR
 from hermesops.infra.stacks.platform.users_half import UsersHalf
 
 PASSWORDS = "/etc/hermes-platform/passwords"
 """Folder in which role ``hermes_platform_aws`` keeps a file for each process of users; each reads its own."""
 
-_API_USER, _CONNECTIONS_USER = "hermesops-api", "hermesops-connections"
+_API_USER, _CONNECTIONS_USER, _CONNECTOR_USER = "hermesops-api", "hermesops-connections", "hermesops-connector"
+
+_DOOR_MIB = 512
+"""Most memory of the door with agents' sockets: each takes some 40 KiB of it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class UserRolesArgs:
 
 def user_roles(args: UserRolesArgs) -> dict[str, dict[str, Input[object]]]:
     """Variables of each role, by its name, without the prefix."""
-    has_connections = bool(args.users.agents_url)
+    has_connections, has_connector = bool(args.users.agents_url), bool(args.users.sockets_url)
     roles: dict[str, dict[str, Input[object]]] = {
         "hermes_base": {"open_ports_from": {str(DOOR): list(args.networks)}},
         "hermes_platform_aws": {
@@ -66,17 +69,23 @@ def user_roles(args: UserRolesArgs) -> dict[str, dict[str, Input[object]]]:
             "health_host": args.users.host,
             "keepalive_seconds": KEPT_OPEN_S,
             "has_connections": has_connections,
+            **({"has_connector": True, "memory_mib": _DOOR_MIB} if has_connector else {}),
         },
     }
     if has_connections:
         process = _process(args, CONNECTIONS, _CONNECTIONS_USER)
         roles["hermes_platform_connections"] = {**process, "settings": args.tables}
+    if has_connector:
+        process = _process(args, CONNECTOR, _CONNECTOR_USER)
+        roles["hermes_platform_connector"] = {**process, "settings": args.tables}
     return roles
 
 
 def _logins(users: UsersHalf) -> dict[str, str]:
     """Roles of the database that processes of users authenticate as, by the process's user."""
-    return {_API_USER: API} | ({_CONNECTIONS_USER: CONNECTIONS} if users.agents_url else {})
+    logins = {_API_USER: API}
+    logins |= {_CONNECTIONS_USER: CONNECTIONS} if users.agents_url else {}
+    return logins | ({_CONNECTOR_USER: CONNECTOR} if users.sockets_url else {})
 
 
 def _passfile(user: str, role: str) -> dict[str, str]:
@@ -84,7 +93,7 @@ def _passfile(user: str, role: str) -> dict[str, str]:
 
 
 def _process(args: UserRolesArgs, role: str, user: str) -> dict[str, Input[object]]:
-    """Variables that both processes have: each is a role of the database, by a token of IAM in a file."""
+    """Variables that these processes have: each is a role of the database, by a token of IAM in a file."""
     passfile = f"&passfile={PASSWORDS}/{user}"
     return {
         "enabled": True,
