@@ -47,7 +47,7 @@ async def test_a_subscription_lives_by_its_events(world: Command) -> None:
     assert (code, shown["state"]) == (0, "waiting")
     await command.ok("worker", "--once")
     done = await command.ok("billing", "apply")
-    assert "0 events wait" in done.stdout
+    assert "0 waiting" in done.stdout
     assert (await apply(begun))[1]["deliveries"] == 2
     [agent] = (await command.ok("instance", "list", "--json")).json["instances"]
     assert (agent["user"], agent["status"]) == (USER, "running")

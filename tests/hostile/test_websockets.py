@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine
+from http import HTTPStatus
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -125,7 +126,8 @@ async def says_back(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) 
 async def test_a_service_that_finishes_no_handshake_is_given_up(
     cloud: LocalCloud, echo: int, mood: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vendor_proxy, "HANDSHAKE_S", 1.5)
+    if status == HTTPStatus.GATEWAY_TIMEOUT:  # the others end by themselves, however slow the computer is
+        monkeypatch.setattr(vendor_proxy, "HANDSHAKE_S", 1.5)
     hostile, other = await Door.to(cloud, "hostile"), await Door.to(cloud, "other")
     async with hostile_service(mood) as service:
         asking = asyncio.ensure_future(hostile.status(service.port))
