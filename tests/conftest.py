@@ -25,7 +25,7 @@ from hermesops.infra.engine.choose import find_cli
 from tests.support.real.commands.command import Command
 from tests.support.suite.prerequisites import QEMU, has_kvm, require
 from tests.support.suite.shard import shard
-from tests.support.suite.turns import TURNS, group_of, slowest_by_file, take_turns
+from tests.support.suite.turns import TURNS, choose_databases, group_of, slowest_by_file, take_turns
 from tests.support.worlds.local.kept import kept_or_new_world
 from tests.support.worlds.local.left_worlds import lists_folder, sweep
 
@@ -154,7 +154,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     is_chosen = config.option.keyword or any("::" in argument for argument in config.args)
     if not is_chosen and not _ENVIRONMENT.get(_ALL):
-        config.stash[TURNS] = take_turns(items, shard() >> 16)  # tests choose their part of a count by the other half
+        number = shard() >> 16  # tests choose their part of a count by the other half
+        config.stash[TURNS] = [*take_turns(items, number), choose_databases(items, number)]
     folders, slowest = [f"{folder}/" for folder in config.getini("testpaths")], slowest_by_file(items)
     # The tests of one file stay in their order: some go on where others have ended.
     items.sort(key=lambda item: (-slowest[item.path], *(not item.nodeid.startswith(folder) for folder in folders)))

@@ -2,23 +2,29 @@
 
 ``@pytest.mark.turns(seconds)`` says what a worker needs, alone on two cores, for the marked function with all its
 cases, or, as a module's ``pytestmark``, for the whole module with its setup. With ``each=True``, each case has a turn
-of its own. All parts have about the same size, so one more slow test adds to the rotation, not to a run. ``make soak``
-runs all of them.
+of its own. All parts have about the same size, so one more slow test adds to the rotation, not to a run.
+
+A test for SQLite and PostgreSQL runs with one of them, and with the other one in the next run of another commit. ``make
+soak`` runs all of them, with both.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from zlib import crc32
 
 from pytest import Item, StashKey  # noqa: PT013 - types
 
-BUDGETS = {"machines": 240.0, "others": 240.0}
-"""Seconds of one part. What boots machines runs in one worker, the rest in both, beside what always runs."""
+BUDGETS = {"machines": 160.0, "others": 160.0}
+"""Seconds of one part. What boots machines runs in one worker, the rest in all, beside what always runs."""
 
 
 WORLDS = "tests/e2e/"
 """Where a module's tests share a world: in two workers they would make two."""
+
+DATABASES = ("sqlite", "postgresql")
+"""Values of the fixture ``registry_url``."""
 
 TURNS = StashKey[list[str]]()
 """The lines that say which part a run was."""
@@ -120,12 +126,33 @@ def take_turns(items: list[Item], number: int) -> list[str]:
     return [f"tests that take turns, {kind}: {chosen}" for kind, chosen in parts.items()]
 
 
+def choose_databases(items: list[Item], number: int) -> str:
+    """Remove one of the two cases of each test that has one for SQLite and one for PostgreSQL; returns a line about it.
+
+    Args:
+        items: All tests; is changed.
+        number: Chooses the databases: half of the tests have SQLite, the others PostgreSQL.
+    """
+    pairs: dict[str, dict[str, Item]] = {}
+    for item in items:
+        if (database := _database_of(item)) in DATABASES:
+            pairs.setdefault(item.nodeid.replace(database, ""), {})[database] = item
+    both = {name: cases for name, cases in pairs.items() if len(cases) == len(DATABASES)}
+    left_out = {cases[DATABASES[(crc32(name.encode()) + number) % 2]].nodeid for name, cases in both.items()}
+    items[:] = [item for item in items if item.nodeid not in left_out]
+    return f"tests with one database of two, the other one in another run: {len(left_out)}"
+
+
+def _database_of(item: Item) -> str:
+    return str(getattr(item, "callspec", None) and item.callspec.params.get("registry_url", ""))  # type: ignore[attr-defined]
+
+
 def part(turns: Iterable[Turn], budget_s: float, number: int) -> Part:
     """The part of a run.
 
     Args:
         turns: All of them.
-        budget_s: How large a part may be, unless one turn is larger.
+        budget_s: How large a part may be; a turn that is larger is a part of its own.
         number: Any; another one chooses another part.
     """
     parts = _parted(sorted(set(turns), reverse=True), budget_s)
@@ -136,10 +163,15 @@ def part(turns: Iterable[Turn], budget_s: float, number: int) -> Part:
 
 
 def _parted(turns: Sequence[Turn], budget_s: float) -> list[list[Turn]]:
-    """The fewest parts of nearly equal size within the budget."""
-    limit_s = max(budget_s, *(turn.seconds for turn in turns), 0.0)
-    fewest = max(1, int(_size(turns) / limit_s))
-    return next(parts for n in count(fewest) if max(map(_size, parts := _in_parts(turns, n))) <= limit_s)
+    """The fewest parts of nearly equal size within the budget, and those of one turn that is larger."""
+    larger = [[turn] for turn in turns if turn.seconds > budget_s]
+    others = [turn for turn in turns if turn.seconds <= budget_s]
+    fewest = max(0 if larger and not others else 1, int(_size(others) / budget_s))
+    return [*larger, *next(parts for n in count(fewest) if _fits(parts := _in_parts(others, n), budget_s))]
+
+
+def _fits(parts: list[list[Turn]], budget_s: float) -> bool:
+    return all(_size(turns) <= budget_s for turns in parts)
 
 
 def _in_parts(turns: Sequence[Turn], parts: int) -> list[list[Turn]]:
