@@ -5,6 +5,7 @@ import os
 import secrets
 import socket
 from collections.abc import Coroutine, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -21,7 +22,7 @@ from hermesops.store.message_rows.gateways import Gateways
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.users.messaging.answers import Answers
 from hermesops.users.messaging.budget import Budget, Pace
-from hermesops.users.messaging.router import Router
+from hermesops.users.messaging.router import Router, agent_of
 from hermesops.users.messaging.secrets import bot_of, gateway_secrets
 from hermesops.users.messaging.sender import Sender
 from hermesops.users.messaging.sweep import Sweep
@@ -82,7 +83,8 @@ class _Parts:
         )
         bot = bot_of(env.settings.messengers, container.secrets)
         self.sender = Sender(Messenger.TELEGRAM, self._outgoing, self._accounts, Budget(_TELEGRAM), bot.send, answered)
-        self._sweep = Sweep(self._incoming, self._outgoing, ChatTranscripts(container.relay_client).read)
+        read_chat = ChatTranscripts(container.relay_client).read
+        self._sweep = Sweep(self._incoming, self._outgoing, read_chat, partial(agent_of, container.accounts))
 
     def _secrets_of(self, instance_id: InstanceId) -> tuple[str, ...]:
         return gateway_secrets(self._secrets, instance_id, self._gateways.generations(instance_id))

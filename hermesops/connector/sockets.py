@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 import structlog
 from websockets.asyncio.server import ServerConnection
@@ -18,6 +17,7 @@ from hermesops.model.messaging.message import Incoming, IncomingState
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.users.messaging.answers import AgentMessage, Answers, NotYourChatError
+from hermesops.users.messaging.reconcile import LATE
 from hermesops.wire.strict_json import MalformedJSONError
 
 REPLACED = 4408
@@ -26,9 +26,6 @@ REPLACED = 4408
 _MALFORMED = 1007
 _LOOK_S = 60.0
 """Seconds after which a socket looks for messages though nobody rang."""
-
-_LATE = timedelta(minutes=1)
-"""Age of a word to an agent at work: hermes-agent 0.19.0 waits for an approval for 60 s."""
 
 _A_MINUTE = 600
 """Frames of an agent in a minute; more end its socket, and it dials again."""
@@ -161,7 +158,7 @@ class AgentSocket:
 
     async def _deliver_command(self, command: Incoming) -> None:
         """Write a word to an agent at work, or drop it: one that comes late could approve what nobody has read."""
-        is_late = await asyncio.to_thread(self.parts.incoming.now) - command.received_at > _LATE
+        is_late = await asyncio.to_thread(self.parts.incoming.now) - command.received_at > LATE
         ending = (IncomingState.DEAD, "late") if is_late else (IncomingState.ANSWERED, "command")
         if await asyncio.to_thread(self.parts.incoming.end, command.id, *ending) and not is_late:
             await self.socket.send(frames.inbound(command))

@@ -100,6 +100,7 @@ job = json.dumps({"name": "drill", "schedule": "0 0 1 1 *", "prompt": "hello"}).
 headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/api/jobs", job, headers), timeout=20).read()
 lock = open(home + ".tick.lock", "w")
+os.chown(home + ".tick.lock", *os.stat(home)[4:6])
 fcntl.flock(lock, fcntl.LOCK_EX)
 jobs = json.load(open(home + "jobs.json"))
 for each in jobs["jobs"]:

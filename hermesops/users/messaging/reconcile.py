@@ -13,6 +13,9 @@ from hermesops.model.messaging.message import Incoming
 SILENT = timedelta(seconds=60)
 """How long nothing may be heard of a message before the agent's transcript is read."""
 
+LATE = timedelta(minutes=1)
+"""Age of a word to an agent at work at which it is dropped: hermes-agent 0.19.0 waits for an approval for 60 s."""
+
 MOST_TRIES = 3
 """How often a message is written to an agent that does not have it."""
 

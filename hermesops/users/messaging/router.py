@@ -8,6 +8,7 @@ import structlog
 
 from hermesops.base.bell import Bell
 from hermesops.errors import HermesError
+from hermesops.model.ids import UserId
 from hermesops.model.messaging.message import Incoming, IncomingState, LinkedAccount
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.incoming import IncomingMessages
@@ -70,8 +71,7 @@ class Router:
 
     def _decide(self, incoming: Incoming) -> tuple[Route, LinkedAccount | None]:
         account = self.accounts.get(incoming.messenger, incoming.account)
-        row = self.agents.of_user(account.user_id) if account else None
-        agent = Agent(row.instance_id, row.status) if row else None
+        agent = agent_of(self.agents, account.user_id) if account else None
         return route(incoming, account, agent), account
 
     def _carry_out(self, incoming: Incoming, decision: Route, account: LinkedAccount | None) -> None:
@@ -104,3 +104,9 @@ class Router:
         last = f"{incoming.account}/{day}" if is_once else incoming.vendor_id
         origin = f"platform/{incoming.messenger.value}/{last}"
         self.outgoing.add(Draft(origin, incoming.messenger, incoming.vendor_chat, (text,), None, incoming.id))
+
+
+def agent_of(agents: UserAccounts, user_id: UserId) -> Agent | None:
+    """The present agent of a user; ``None`` for none."""
+    row = agents.of_user(user_id)
+    return Agent(row.instance_id, row.status) if row else None

@@ -9,12 +9,14 @@ import structlog
 
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import HermesError
-from hermesops.model.ids import InstanceId
+from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.messaging.message import Incoming, IncomingState
 from hermesops.model.messaging.messenger import LIMITS
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
+from hermesops.users.messaging import lifecycle
 from hermesops.users.messaging.reconcile import (
+    LATE,
     LONGEST,
     ChatView,
     GiveUp,
@@ -24,6 +26,7 @@ from hermesops.users.messaging.reconcile import (
     is_due,
     reconcile,
 )
+from hermesops.users.messaging.routing import Agent
 from hermesops.users.messaging.splitting import split
 
 NO_ANSWER = "Your agent did not answer this message. It may have done part of it: ask before you send it again."
@@ -36,6 +39,9 @@ _LIMITS = Limits(at_once=16, slow_after_s=5.0, within_s=30.0)
 ReadChat = Callable[[InstanceId, str], Awaitable[ChatView]]
 """Reads what an agent has of a chat, by the chat's name; raises where the agent does not answer."""
 
+AgentOf = Callable[[UserId], Agent | None]
+"""The present agent of a user; ``None`` for none."""
+
 log = structlog.get_logger()
 
 
@@ -46,6 +52,7 @@ class Sweep:
     incoming: IncomingMessages
     outgoing: OutgoingMessages
     read_chat: ReadChat
+    agent_of: AgentOf
 
     async def run_all(self, fence_of: Callable[[InstanceId], int]) -> None:
         """Look into the messages of all agents; one that does not answer delays no other.
@@ -64,17 +71,27 @@ class Sweep:
         """
         changed, now = 0, await asyncio.to_thread(self.incoming.now)
         for incoming in await asyncio.to_thread(self.incoming.waiting, instance_id):
-            if now - incoming.received_at >= LONGEST:
-                changed += await asyncio.to_thread(self._carry_out, incoming, GiveUp("agent away"))
+            outcome = await asyncio.to_thread(self._ending, incoming, fence)
+            if outcome is None and now - incoming.received_at >= LONGEST:
+                outcome = GiveUp("agent away")
+            changed += outcome is not None and await asyncio.to_thread(self._carry_out, incoming, outcome)
+        for command in await asyncio.to_thread(self.incoming.commands, instance_id):
+            if now - command.received_at > LATE:
+                changed += await asyncio.to_thread(self.incoming.end, command.id, IncomingState.DEAD, "late")
         for incoming in await asyncio.to_thread(self.incoming.under_way, instance_id):
             if is_due(incoming, fence, now):
-                changed += await self._look_into(instance_id, incoming, now)
+                changed += await self._look_into(instance_id, incoming, now, fence)
         return changed
 
-    async def _look_into(self, instance_id: InstanceId, incoming: Incoming, now: datetime) -> bool:
-        view = await self._read(instance_id, incoming.chat)
-        outcome = reconcile(incoming, view, now)
+    async def _look_into(self, instance_id: InstanceId, incoming: Incoming, now: datetime, fence: int) -> bool:
+        outcome = await asyncio.to_thread(self._ending, incoming, fence)
+        if outcome is None:
+            outcome = reconcile(incoming, await self._read(instance_id, incoming.chat), now)
         return await asyncio.to_thread(self._carry_out, incoming, outcome)
+
+    def _ending(self, incoming: Incoming, fence: int) -> Outcome | None:
+        agent = self.agent_of(incoming.user_id) if incoming.user_id else None
+        return lifecycle.ending(incoming, agent, has_socket=fence > 0)
 
     async def _read(self, instance_id: InstanceId, chat: str) -> ChatView | None:
         try:
@@ -90,7 +107,8 @@ class Sweep:
                 return self._answer(incoming, text, IncomingState.ANSWERED, RECOVERED)
             case GiveUp(why):
                 log.warning("message_given_up", instance=incoming.instance_id, message=incoming.id, why=why)
-                return self._answer(incoming, NO_ANSWER, IncomingState.DEAD, why)
+                text = lifecycle.words(incoming, why) or NO_ANSWER
+                return self._answer(incoming, text, IncomingState.DEAD, why)
             case SendAgain():
                 return self.incoming.queue_again(incoming.id)
         return False

@@ -10,13 +10,15 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.connector import server
 from hermesops.errors import UnavailableError
-from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.message import IncomingState
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from hermesops.users.messaging.routing import CONNECTED, INVALID_CODE, STRANGER
+from hermesops.users.messaging.sweep import Sweep
 from tests.support.real.stores.registries import TurnedClock, placed
 from tests.support.users.messaging import Messaging, dialled, messaging
 
@@ -105,6 +107,34 @@ async def test_a_message_waits_for_an_agent_that_is_away(database: Database, ada
             assert frame["event"]["text"] == "hello"
         (message,) = world.incoming.under_way(ada.id)
         assert message.state is IncomingState.SENT
+
+
+async def test_messages_of_an_agent_that_is_suspended_end_at_once(
+    database: Database, registry: Registry, ada: Instance
+) -> None:
+    async with messaging(database) as world, world.running():
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        async with dialled(world, ada) as gateway:
+            world.say(ADA, "first")
+            await gateway.next("inbound")
+            world.say(ADA, "second")
+        sweep = Sweep(world.incoming, world.outgoing, never_read, world.agent_of)
+        assert await sweep.run(ada.id, 0) == 0, "an agent that runs comes back"
+        registry.instances.set_status(ada.id, InstanceStatus.SUSPENDED)
+        assert await sweep.run(ada.id, 0) == 1
+        assert await sweep.run(ada.id, 0) == 1
+        await world.hears(
+            ADA,
+            CONNECTED,
+            "Your agent was suspended while it was at this message. It may have done part of it.",
+            "Your agent was suspended before it got this message. Send it again once your agent runs.",
+        )
+        assert world.incoming.agents_at_work() == frozenset()
+
+
+async def never_read(_instance_id: InstanceId, _chat: str) -> NoReturn:
+    raise UnavailableError("the agent does not answer")
 
 
 async def test_an_approval_that_comes_late_is_dropped(database: Database, ada: Instance, clock: TurnedClock) -> None:

@@ -129,7 +129,8 @@ async def test_an_answer_that_was_finished_while_the_connector_was_away_is_deliv
             await taken(world, agents.instance)
         await pause(6)
         async with world.running():
-            sweep = Sweep(world.incoming, world.outgoing, ChatTranscripts(cast("RelayClient", agent)).read)
+            read_chat = ChatTranscripts(cast("RelayClient", agent)).read
+            sweep = Sweep(world.incoming, world.outgoing, read_chat, world.agent_of)
             await until(lambda: swept(sweep, world, agents.instance), what="an answer", timeout_s=LATER_S, every_s=0.5)
             await world.hears(ADA, CONNECTED, "SLEPT")
             world.say(ADA, "words of after")

@@ -22,7 +22,7 @@ from hermesops.connector.server import PATH, Connector
 from hermesops.connector.sockets import Delivering
 from hermesops.localcloud.vendors.telegram import PREFIX, LocalTelegram
 from hermesops.model.fleet.instance import Instance
-from hermesops.model.ids import InstanceId
+from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.gateways import Gateways
@@ -36,7 +36,8 @@ from hermesops.users.messaging.budget import Budget, Pace
 from hermesops.users.messaging.door import TelegramDoor
 from hermesops.users.messaging.messengers.telegram.send import TelegramBot
 from hermesops.users.messaging.relay_secrets import derive, sign
-from hermesops.users.messaging.router import Router
+from hermesops.users.messaging.router import Router, agent_of
+from hermesops.users.messaging.routing import Agent
 from hermesops.users.messaging.sender import Sender
 from tests.support.real.edge import free_port
 from tests.support.real.stores.registries import KEYS
@@ -99,6 +100,9 @@ class Messaging:
 
     def secrets_of(self, instance_id: InstanceId) -> tuple[str, ...]:
         return tuple(derive(ROOT, instance_id, each) for each in Gateways(self.database).generations(instance_id))
+
+    def agent_of(self, user_id: UserId) -> Agent | None:
+        return agent_of(UserAccounts(self.database), user_id)
 
     async def close_sockets(self) -> None:
         """Close agents' sockets as a restart of the connector does."""
