@@ -28,7 +28,7 @@ from tests.support.real.stores.registries import placed, registry_at
 from tests.support.suite.prerequisites import require
 from tests.support.users.messaging import ROOT, Messaging, messaging
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(110)]
 
 ADA = 111
 _PORT = PLATFORM_SERVICES[PlatformService.USERS].on_gateway
