@@ -80,9 +80,13 @@ class Messaging:
         return f"http://{HOST}:{self.port}"
 
     def say(self, person: int, text: str) -> None:
-        """Have Telegram report what a person writes."""
-        self.door.take(json.dumps(self.telegram.message(person, text)).encode(), "hook")
+        """Have Telegram report what a person writes, to a process that rings."""
+        self.take(person, text)
         self.heard.ring()
+
+    def take(self, person: int, text: str) -> None:
+        """Have Telegram report what a person writes, to another process."""
+        self.door.take(json.dumps(self.telegram.message(person, text)).encode(), "hook")
 
     async def hears(self, person: int, *texts: str, timeout_s: float = 30) -> None:
         """Wait until the bot has written exactly these texts to a person."""
