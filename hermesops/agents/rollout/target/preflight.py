@@ -23,6 +23,9 @@ _GLANCE_S = 2.0
 
 _AGAIN_S = 2.0
 _OBSERVE_S = 20.0
+_NOBODY_S = 300.0
+"""Seconds more for which several targets are asked while none has answered: that says more about who asks."""
+
 _FRESH_S = 300.0
 """Seconds after which a target that gave no proper answer is asked again."""
 
@@ -36,6 +39,7 @@ class Preflight:
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._asked: dict[InstanceId, asyncio.Task[str]] = {}
         self._ended: dict[InstanceId, float] = {}
+        self._heard_at: float | None = None
 
     async def ask(self, rollout: Rollout, targets: Iterable[RolloutTarget]) -> PreflightAnswers:
         """Ask the next targets, unless they were asked.
@@ -71,12 +75,28 @@ class Preflight:
                 del self._asked[instance_id]
 
     async def _answer(self, target: RolloutTarget, rollout: Rollout) -> str:
-        """The problem of a target, asked until it answers correctly or ``unreachable_after_s`` is over."""
-        ends = self._now().timestamp() + rollout.spec.unreachable_after_s
-        while (problem := await self._problem(target, rollout)) and self._now().timestamp() < ends:
+        """The problem of a target, asked until it answers correctly or ``unreachable_after_s`` is over.
+
+        While none of several has answered, it goes on for ``_NOBODY_S`` more, except in an emergency; once one has, the
+        others have as long as if they were asked then.
+        """
+        begun = self._now().timestamp()
+        while (problem := await self._problem(target, rollout)) and self._now().timestamp() < self._ends(
+            begun, rollout
+        ):
             await pause(_AGAIN_S)
+        if not problem and self._heard_at is None:
+            self._heard_at = self._now().timestamp()
         self._ended[target.id] = self._now().timestamp()
         return problem
+
+    def _ends(self, begun: float, rollout: Rollout) -> float:
+        """When a target that has not answered since ``begun`` is out of contact, in seconds since 1970."""
+        limit_s = rollout.spec.unreachable_after_s
+        if self._heard_at is not None:
+            return max(begun, self._heard_at) + limit_s
+        is_patient = len(self._asked) > 1 and not rollout.spec.emergency
+        return begun + limit_s + (_NOBODY_S if is_patient else 0)
 
     async def _problem(self, target: RolloutTarget, rollout: Rollout) -> str:
         try:
