@@ -49,10 +49,10 @@ def _in_gateway(program: str) -> str:
     """The script that runs a Python program in the gateway's control group, so that it ends with the unit."""
     return (
         f"group=$(systemctl show -p ControlGroup --value {_GATEWAY}); "
-        # Of two hierarchies the older one is systemd's.
-        'for root in /sys/fs/cgroup/systemd /sys/fs/cgroup; do test -e "$root$group/cgroup.procs" && break; done; '
         f"setsid python3 -c {shlex.quote(program)} >/dev/null 2>&1 & "
-        'echo $! > "$root$group/cgroup.procs"'
+        # systemd ends what is in its own hierarchy, which is one of these.
+        "for root in /sys/fs/cgroup/unified /sys/fs/cgroup/systemd /sys/fs/cgroup; do "
+        'test ! -e "$root$group/cgroup.procs" || echo $! > "$root$group/cgroup.procs"; done'
     )
 
 
