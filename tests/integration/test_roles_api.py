@@ -292,7 +292,7 @@ async def test_its_processes_read_no_key_but_their_own(host: Host) -> None:
         assert "Permission denied" in shown or "No such file" in shown, (secret, shown)
     assert "Read-only file system" in await host.in_unit(CONNECTIONS, f"touch {keys}/connections.key")
     of_connector = "/var/lib/hermesops-connector/staging/keys"
-    assert await host.in_unit(CONNECTOR, f"cat {of_connector}/connector.key") == f"{SOCKETS_KEY}\n"
+    assert await host.in_unit(CONNECTOR, f"cat {of_connector}/connector.key") == SOCKETS_KEY
     assert await host.in_unit(CONNECTOR, f"cat {of_connector}/messages.key") == await host.run(f"cat {own}")
     for secret in (*SECRETS, own, f"{keys}/connections.key", "/var/lib/hermesops-api/relay-1.pem"):
         shown = await host.in_unit(CONNECTOR, f"cat {secret}")
