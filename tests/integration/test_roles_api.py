@@ -249,7 +249,8 @@ async def test_a_user_signs_in_at_the_door_and_both_processes_know_the_session(h
 
 async def test_the_connector_answers_prometheus_and_its_restart_keeps_agents_that_dial_waiting(host: Host) -> None:
     asking = "curl -s http://127.0.0.1:9110/connector"
-    assert await host.run(asking) == "hermes_platform_answers 1\nhermesops_connector_sockets 0\n"
+    figures = (await host.run(asking)).splitlines()
+    assert figures == ["hermes_platform_answers 1", "hermesops_connector_sockets 0"]
     listed = json.loads(await host.run("cat /etc/hermes-platform/scraped-connector.json"))
     assert listed[0]["labels"] == {"service": "connector", "__metrics_path__": "/connector"}
     await host.run(f"systemctl kill -s KILL {CONNECTOR}")
@@ -291,7 +292,7 @@ async def test_its_processes_read_no_key_but_their_own(host: Host) -> None:
         assert "Permission denied" in shown or "No such file" in shown, (secret, shown)
     assert "Read-only file system" in await host.in_unit(CONNECTIONS, f"touch {keys}/connections.key")
     of_connector = "/var/lib/hermesops-connector/staging/keys"
-    assert await host.in_unit(CONNECTOR, f"cat {of_connector}/connector.key") == f"{SOCKETS_KEY}\n"
+    assert await host.in_unit(CONNECTOR, f"cat {of_connector}/connector.key") == SOCKETS_KEY
     assert await host.in_unit(CONNECTOR, f"cat {of_connector}/messages.key") == await host.run(f"cat {own}")
     for secret in (*SECRETS, own, f"{keys}/connections.key", "/var/lib/hermesops-api/relay-1.pem"):
         shown = await host.in_unit(CONNECTOR, f"cat {secret}")
