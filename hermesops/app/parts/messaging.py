@@ -3,8 +3,12 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hermesops.app.container import Container
     from hermesops.app.users_container import RowsContainer, UsersContainer
+    from hermesops.model.messaging.messenger import Messenger
+    from hermesops.settings.sections import MessengerSettings
     from hermesops.store.message_rows.accounts import MessengerAccounts
     from hermesops.store.message_rows.incoming import IncomingMessages
     from hermesops.store.message_rows.outgoing import OutgoingMessages
@@ -27,7 +31,7 @@ def incoming_messages(container: "Container | RowsContainer") -> "IncomingMessag
     return IncomingMessages(container.user_rows, container.messages)
 
 
-def outgoing_messages(container: "RowsContainer") -> "OutgoingMessages":
+def outgoing_messages(container: "Container | RowsContainer") -> "OutgoingMessages":
     """Messages to users in messengers."""
     from hermesops.store.message_rows.outgoing import OutgoingMessages
 
@@ -39,8 +43,41 @@ def messenger_links(container: "Container | UsersContainer") -> "MessengerLinks 
     from hermesops.model.messaging.messenger import Messenger
     from hermesops.users.messaging.links import MessengerLinks
 
-    bot = container.env.settings.messengers.telegram_bot
-    return MessengerLinks(container.messenger_accounts, {Messenger.TELEGRAM: bot}) if bot else None
+    bot = container.messenger_settings.telegram_bot
+    if not bot:
+        return None
+    addresses = container.link_addresses
+    return MessengerLinks(container.messenger_accounts, {Messenger.TELEGRAM: bot}, addresses)
+
+
+def link_addresses(container: "Container") -> "Mapping[Messenger, str]":
+    """Addresses that open the chat with a bot: those of the phone where a local world's stand-ins have the bots."""
+    from hermesops.model.messaging.messenger import Messenger
+    from hermesops.users.messaging.links import ADDRESSES
+
+    if container.messenger_settings is container.env.settings.messengers:
+        return ADDRESSES
+    return {messenger: f"{container.endpoint.phone_url}#/{messenger}/{{code}}" for messenger in Messenger}
+
+
+def messenger_settings(container: "Container") -> "MessengerSettings":
+    """The bots, as the settings have them; those of a local world's stand-ins where they name none.
+
+    Raises:
+        UnavailableError: The local world is not up.
+    """
+    settings = container.env.settings.messengers
+    if not container.env.is_local or settings.telegram_bot:
+        return settings
+    endpoint = container.endpoint
+    if not endpoint.telegram_url:
+        return settings
+    own = {
+        "telegram_bot": endpoint.telegram_bot,
+        "telegram_url": settings.telegram_url or endpoint.telegram_url,
+        "agents_url": settings.agents_url or endpoint.connector_url,
+    }
+    return settings.model_copy(update=own)
 
 
 def connector_handover(container: "Container") -> "ConnectorHandover":
@@ -52,7 +89,7 @@ def connector_handover(container: "Container") -> "ConnectorHandover":
 
     tokens = container.registry.model_tokens
     return ConnectorHandover(
-        container.env.settings.messengers,
+        container.messenger_settings,
         cache(partial(container.secrets.find, CONNECTOR_KEY)),
         lambda instance_id: tokens.get(instance_id).generation,
     )
