@@ -30,6 +30,7 @@ class Endpoint:
         stripe_url: The local world's stand-in of Stripe; empty where there is none.
         stripe_prices: Plans by the stand-in's prices.
         stripe_meters: Names of the stand-in's events, by what they count; ``stripe_metered_prices`` are their prices.
+        users_url: The local world's users' API; empty where there is none.
         telegram_url: The local world's stand-in of Telegram, with its bot's name; empty where there is none.
         phone_url: The local world's phone, which shows chats in messengers; empty where there is none.
         connector_url: The local world's connector as machines reach it; empty where there is none.
@@ -50,6 +51,7 @@ class Endpoint:
     stripe_prices: Mapping[str, Plan] = field(default_factory=dict)
     stripe_meters: Mapping[Meter, str] = field(default_factory=dict)
     stripe_metered_prices: frozenset[str] = frozenset()
+    users_url: str = ""
     telegram_url: str = ""
     telegram_bot: str = ""
     phone_url: str = ""
@@ -93,6 +95,7 @@ def local_endpoint(world_file: Path) -> Endpoint:
             stripe_prices={price: Plan(plan) for price, plan in world.get("stripe_prices", {}).items()},
             stripe_meters={Meter(meter): name for meter, name in world.get("stripe_meters", {}).items()},
             stripe_metered_prices=frozenset(map(str, world.get("stripe_metered_prices", ()))),
+            users_url=str(world.get("users_url", "")),
             telegram_url=str(world.get("telegram_url", "")),
             telegram_bot=str(world.get("telegram_bot", "")),
             phone_url=str(world.get("phone_url", "")),

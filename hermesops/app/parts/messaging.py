@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from hermesops.store.message_rows.accounts import MessengerAccounts
     from hermesops.store.message_rows.incoming import IncomingMessages
     from hermesops.store.message_rows.outgoing import OutgoingMessages
+    from hermesops.users.messaging.bots import Bots
+    from hermesops.users.messaging.directory import MessageDirectory
     from hermesops.users.messaging.door import TelegramDoor
     from hermesops.users.messaging.handover import ConnectorHandover
     from hermesops.users.messaging.links import MessengerLinks
@@ -48,6 +50,28 @@ def messenger_links(container: "Container | UsersContainer") -> "MessengerLinks 
         return None
     addresses = container.link_addresses
     return MessengerLinks(container.messenger_accounts, {Messenger.TELEGRAM: bot}, addresses)
+
+
+def message_directory(container: "Container") -> "MessageDirectory":
+    """Messages as operators see them."""
+    from hermesops.users.messaging.directory import MessageDirectory
+
+    return MessageDirectory(container.registry)
+
+
+def bots(container: "Container") -> "Bots":
+    """The platform's bots, as operators check them; ``UnavailableError`` while the local world is down."""
+    from hermesops.users.messaging.bots import Bots, TelegramRegistration
+    from hermesops.users.messaging.messengers.telegram.read import WEBHOOK_PATH
+    from hermesops.users.messaging.secrets import bot_of
+
+    settings, env = container.messenger_settings, container.env
+    origin = env.settings.web.origin or (container.endpoint.users_url if env.is_local else "")
+    webhook = f"{origin}{WEBHOOK_PATH}" if origin else ""
+    telegram = TelegramRegistration(
+        settings.telegram_bot, bot_of(settings, container.secrets), container.secrets, webhook
+    )
+    return Bots(container.registry, (telegram,) if settings.telegram_bot else ())
 
 
 def link_addresses(container: "Container") -> "Mapping[Messenger, str]":
