@@ -53,6 +53,15 @@ class MessageRecord:
 
 
 @dataclass(frozen=True)
+class Receipt:
+    """A user's message, by its time, its messenger and its present state alone."""
+
+    at: datetime
+    messenger: str
+    state: str
+
+
+@dataclass(frozen=True)
 class MessengerCount:
     """Accounts and open messages of a messenger.
 

@@ -1,13 +1,14 @@
 """Messages of messengers as operators see them; their texts stay sealed."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.messaging.message import OutgoingState
-from hermesops.model.messaging.record import Direction, MessageRecord, MessengerCount
+from hermesops.model.messaging.record import Direction, MessageRecord, MessengerCount, Receipt
 from hermesops.store.registry.repositories.base import Repository
 from hermesops.store.registry.schema.messaging_tables import incoming_messages, messenger_accounts, outgoing_messages
 from hermesops.store.registry.schema.tables import hermes_instances
@@ -67,6 +68,14 @@ class MessageRepository(Repository):
     def answers_of(self, number: int) -> tuple[MessageRecord, ...]:
         """Parts that answer a message of a user, in their order."""
         return tuple(map(_outgoing, self._rows(_OUTGOING.where(_OUT.incoming_id == number).order_by(_OUT.id))))
+
+    def received_by(self, instance_id: InstanceId, since: datetime | None, *, limit: int) -> tuple[Receipt, ...]:
+        """Messages for an agent since a moment, the newest ones up to ``limit``, oldest first."""
+        query = sa.select(_IN.received_at, _IN.messenger, _IN.state).where(_IN.instance_id == instance_id)
+        if since:
+            query = query.where(_IN.received_at >= since)
+        rows = self._rows(query.order_by(_IN.id.desc()).limit(limit))
+        return tuple(Receipt(row.received_at, row.messenger, row.state) for row in reversed(rows))
 
     def retry(self, number: int, *, why: str) -> bool:
         """Queue a part that the messenger refused, or may not have, to be sent again at once; ``False`` for another.

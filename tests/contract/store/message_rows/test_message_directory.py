@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from hermesops.agents.drift.history.timeline import instance_timeline
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.messaging.message import IncomingKind, IncomingState, OutgoingState, Update
@@ -166,3 +167,19 @@ def test_what_is_no_id_is_named(directory: MessageDirectory, text: str) -> None:
 def test_an_unknown_message_is_named(directory: MessageDirectory) -> None:
     with pytest.raises(UsageError, match="no message 'out-7'"):
         directory.get("out-7")
+
+
+def test_a_timeline_has_an_agents_own_messages_since_a_moment(
+    database: Database, registry: Registry, ada: Instance, clock: TurnedClock
+) -> None:
+    bob = placed(registry, "bob")
+    asked(database, ada)
+    clock.turn(60)
+    asked(database, bob, 2, "222")
+    since = registry.now()
+    asked(database, ada, 3)
+    assert [receipt.state for receipt in registry.messages.received_by(ada.id, None, limit=10)] == ["queued"] * 2
+    assert len(registry.messages.received_by(ada.id, since, limit=10)) == 1
+    assert registry.messages.received_by(ada.id, None, limit=1)[0].at >= since
+    [counted] = [each for each in instance_timeline(registry, ada, since) if each.what == "messages_received"]
+    assert counted.detail == "telegram: 1 message, 1 queued"
