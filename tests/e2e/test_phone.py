@@ -100,7 +100,8 @@ async def test_a_message_is_answered_by_a_real_agent(tmp_path_factory: pytest.Te
             await phone.say("good **morning**")
             await phone.hears("YOU SAID: good", _LATER_S)
             await phone.say("RUN: echo proof-$((6*7))-$(hostname)")
-            answer = await phone.hears("proof-42-hermes-", _LATER_S)
+            [machine] = await world.machines()
+            answer = await phone.hears(f"proof-42-{machine['slug']}", _LATER_S)
             await expect(answer).not_to_contain_text("home channel")
             states = {row["state"] for row in (await world.ok("message", "list", "--json")).json["messages"]}
             assert states == {"answered", "handled", "sent"}
