@@ -4,6 +4,7 @@ The door has a certificate of the platform's own authority, which the machine kn
 this order.
 """
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from tests.support.real.stores.registries import placed, registry_at
 from tests.support.suite.prerequisites import require
 from tests.support.users.messaging import ROOT, Messaging, messaging
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(110)]
 
 ADA = 111
 _PORT = PLATFORM_SERVICES[PlatformService.USERS].on_gateway
@@ -128,6 +129,16 @@ async def test_neither_its_shell_nor_a_log_shows_the_secret(rig: Rig) -> None:
         "grep -rlFf /root/needle /var/lib/hermes /var/log; journalctl --no-pager -q | grep -cFf /root/needle; true"
     )
     assert (await rig.agent.run(finding, timeout_s=120)).split() == ["0"]
+
+
+@pytest.mark.parametrize("is_away", [True, False], ids=["away", "refuses"])
+async def test_it_is_healthy_while_the_connector_is_away_or_refuses_it(rig: Rig, *, is_away: bool) -> None:
+    own = rig.connector
+    await rig.hand(replace(own, url="https://127.0.0.1:9") if is_away else replace(own, secret="0" * 64))
+    await rig.socket(is_open=False)
+    assert json.loads(await rig.agent.run(f"{PROGRAM} health"))["ok"]
+    await rig.hand(rig.connector)
+    await rig.socket(is_open=True)
 
 
 async def test_its_own_variables_lead_it_to_no_other_connector(rig: Rig) -> None:

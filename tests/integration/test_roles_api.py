@@ -248,8 +248,8 @@ async def test_a_user_signs_in_at_the_door_and_both_processes_know_the_session(h
 
 
 async def test_the_connector_answers_prometheus_and_its_restart_keeps_agents_that_dial_waiting(host: Host) -> None:
-    asked = "curl -s http://127.0.0.1:9110/connector"
-    assert await host.run(asked) == "hermes_platform_answers 1\nhermesops_connector_sockets 0\n"
+    asking = "curl -s http://127.0.0.1:9110/connector"
+    assert await host.run(asking) == "hermes_platform_answers 1\nhermesops_connector_sockets 0\n"
     listed = json.loads(await host.run("cat /etc/hermes-platform/scraped-connector.json"))
     assert listed[0]["labels"] == {"service": "connector", "__metrics_path__": "/connector"}
     await host.run(f"systemctl kill -s KILL {CONNECTOR}")

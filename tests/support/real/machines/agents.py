@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from hermesops.localcloud.drivers.interface import MODEL_PORT
+from hermesops.localcloud.drivers.interface import MODEL_PORT, SERVICE_PORTS
 from hermesops.model.billing.route import issue_token
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.programs.node import build as node
@@ -27,12 +27,12 @@ ROLES = ("hermes_base", "hermes_gateway", "hermes_node", "hermes_data", "hermes_
 
 @asynccontextmanager
 async def agents_world() -> AsyncIterator[ConvergedWorld]:
-    """As ``converged_world``, with the model router on the one port that machines may reach it at."""
+    """As ``converged_world``, with the model router; machines reach the ports that they do in a local world."""
     with tempfile.TemporaryDirectory(prefix="hermesops-test-") as name:
         folder = Path(name)
         remember_folder(folder)
         async with (
-            opened_driver(folder / "driver") as driver,
+            opened_driver(folder / "driver", SERVICE_PORTS) as driver,
             serving(folder / "server", driver, model_port=MODEL_PORT) as cloud,
         ):
             key = (cloud.folder / "api.key").read_text().strip()

@@ -4,7 +4,7 @@ import json
 import secrets
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from uuid import uuid4
 import httpx
 
 from hermesops.base.waiting import Pending, until
-from hermesops.localcloud.drivers.interface import Driver, MachinePlan, MachinePower
+from hermesops.localcloud.drivers.interface import MODEL_PORT, Driver, MachinePlan, MachinePower
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId, MachineId
 from tests.support.real.machines.bases import manifest, tested_base
@@ -99,17 +99,19 @@ def base_python() -> str:
     return ".".join(json.loads(manifest().read_text())["packages"]["python3"].split(".")[:2])
 
 
-def new_driver(state: Path) -> NspawnDriver:
-    """A driver of the world in that folder, not open yet."""
-    return NspawnDriver(state, definition=tested_base(), bases=cached_bases())
+def new_driver(state: Path, service_ports: Sequence[int] = (MODEL_PORT,)) -> NspawnDriver:
+    """A driver of the world in that folder, not open yet; its machines reach these ports of the gateway."""
+    return NspawnDriver(state, service_ports=service_ports, definition=tested_base(), bases=cached_bases())
 
 
 @asynccontextmanager
-async def opened_driver(state: Path | None = None) -> AsyncIterator[NspawnDriver]:
-    """A world of its own, purged at the end whatever happened."""
+async def opened_driver(
+    state: Path | None = None, service_ports: Sequence[int] = (MODEL_PORT,)
+) -> AsyncIterator[NspawnDriver]:
+    """A world of its own, purged at the end whatever happened; ``service_ports`` as of ``new_driver``."""
     folder = state or Path(tempfile.mkdtemp(prefix="hermesops-world-"))
     remember_world(folder)
-    driver = new_driver(folder)
+    driver = new_driver(folder, service_ports)
     try:
         await driver.open()
         yield driver
