@@ -111,11 +111,10 @@ def connector_handover(container: "Container") -> "ConnectorHandover":
     from hermesops.access.secrets.catalog import CONNECTOR_KEY
     from hermesops.users.messaging.handover import ConnectorHandover
 
-    tokens = container.registry.model_tokens
     return ConnectorHandover(
         container.messenger_settings,
         cache(partial(container.secrets.find, CONNECTOR_KEY)),
-        lambda instance_id: tokens.get(instance_id).generation,
+        lambda instance_id: container.registry.model_tokens.get(instance_id).generation,
     )
 
 
