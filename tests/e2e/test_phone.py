@@ -92,7 +92,7 @@ async def operators_see(world: Command) -> None:
 
 
 @pytest.mark.machines
-@pytest.mark.turns(300)
+@pytest.mark.turns(540)
 async def test_a_message_is_answered_by_a_real_agent(tmp_path_factory: pytest.TempPathFactory) -> None:
     async with local_world(tmp_path_factory.mktemp("home"), vendors=True) as world:
         await world.ok("provision", "ada", "--plan", "light")

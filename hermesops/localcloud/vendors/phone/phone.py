@@ -3,6 +3,7 @@
 Whoever reaches this computer's loopback may use it, as the world's issuer; pages of other origins may not.
 """
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -87,7 +88,10 @@ class Phone:
             return _refusal()
         after, view = request.query_params.get("after", ""), chat.read()
         if after == str(view.version):
-            await chat.changed(view.version, min(_WAIT_S, view.typing_s or _WAIT_S))
+            try:
+                await chat.changed(view.version, min(_WAIT_S, view.typing_s or _WAIT_S))
+            except asyncio.CancelledError:  # the world's server stops, which is no error of this request
+                return Response(status_code=HTTPStatus.SERVICE_UNAVAILABLE)
             view = chat.read()
         return JSONResponse(asdict(view), headers=_HEADERS)
 
