@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from hermesops.store.message_rows.accounts import MessengerAccounts
     from hermesops.store.message_rows.incoming import IncomingMessages
     from hermesops.store.message_rows.outgoing import OutgoingMessages
-    from hermesops.users.messaging.bots import Bots
     from hermesops.users.messaging.directory import MessageDirectory
     from hermesops.users.messaging.door import TelegramDoor
     from hermesops.users.messaging.handover import ConnectorHandover
     from hermesops.users.messaging.links import MessengerLinks
+    from hermesops.users.messaging.registrations import Bots
 
 
 def messenger_accounts(container: "Container | RowsContainer") -> "MessengerAccounts":
@@ -61,8 +61,8 @@ def message_directory(container: "Container") -> "MessageDirectory":
 
 def bots(container: "Container") -> "Bots":
     """The platform's bots, as operators check them; ``UnavailableError`` while the local world is down."""
-    from hermesops.users.messaging.bots import Bots, TelegramRegistration
     from hermesops.users.messaging.messengers.telegram.read import WEBHOOK_PATH
+    from hermesops.users.messaging.registrations import Bots, TelegramRegistration
     from hermesops.users.messaging.secrets import bot_of
 
     settings, env = container.messenger_settings, container.env

@@ -3,8 +3,8 @@
 import pytest
 
 from hermesops.model.check import Verdict
-from hermesops.users.messaging.bots import judged_name, judged_webhook
 from hermesops.users.messaging.messengers.telegram.send import Webhook
+from hermesops.users.messaging.registrations import judged_name, judged_webhook
 
 URL = "https://agents.test/webhooks/telegram"
 
