@@ -4,15 +4,14 @@ import asyncio
 import resource
 import socket
 import time
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from hermesops.agents.relay.client import RelayClient
-from hermesops.agents.relay.credential import CallerCredential, Signed
+from hermesops.agents.relay.own_relay import own_relay
 from hermesops.agents.relay.routes import API
 from hermesops.api.application import application
 from hermesops.api.figures import write_figures
@@ -92,7 +91,11 @@ async def serve(container: "Container", listener: socket.socket) -> None:
 
 
 async def _serve_local(container: "Container", listener: socket.socket) -> None:
-    async with container.connect() as connected, _relay(container) as relay:
+    why = "the users' API of this process"
+    async with (
+        container.connect() as connected,
+        own_relay(container.relay, container.callers, API, why=why) as relay,
+    ):
         web, chat = container.env.settings.web, container.make_chat(relay)
         issuer = issuer_of(web) if web.issuer else _issuer_of_world(container.endpoint.issuer_url)
         origin = web.origin or f"http://localhost:{_port_of(listener)}"
@@ -137,25 +140,6 @@ async def _serve(parts: ApiParts, listener: socket.socket, *beside: Coroutine[An
 def _port_of(listener: socket.socket) -> int:
     """The listener's TCP port; 0 where it is no TCP socket."""
     return 0 if listener.family == socket.AF_UNIX else int(listener.getsockname()[1])
-
-
-@asynccontextmanager
-async def _relay(container: "Container") -> AsyncIterator[RelayClient]:
-    """The relay in this process, on a port of loopback that only its own certificate opens."""
-
-    async def sign(request: str) -> Signed:
-        admitted = await asyncio.to_thread(container.callers.admit, API, request, why="the users' API of this process")
-        return Signed(admitted.certificate, admitted.authorities)
-
-    with socket.create_server((_LOOPBACK, 0)) as listener:
-        listener.setblocking(False)
-        url = f"https://{_LOOPBACK}:{listener.getsockname()[1]}"
-        serving = asyncio.ensure_future(container.relay.serve(listener, [_LOOPBACK], grace_s=1))
-        credential = CallerCredential(sign)
-        try:
-            yield RelayClient(lambda: url, credential.context)
-        finally:
-            await cancel(serving)
 
 
 async def _renew_tokens(connected: "Connected") -> None:

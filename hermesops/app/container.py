@@ -213,6 +213,11 @@ class Container:
     stripe_door = parts.users.stripe_door
     messenger_accounts = cached_property(parts.messaging.messenger_accounts)
     incoming_messages = cached_property(parts.messaging.incoming_messages)
+    outgoing_messages = cached_property(parts.messaging.outgoing_messages)
+    messenger_settings = cached_property(parts.messaging.messenger_settings)
+    message_directory = cached_property(parts.messaging.message_directory)
+    make_bots = parts.messaging.bots
+    link_addresses = cached_property(parts.messaging.link_addresses)
     messenger_links = parts.messaging.messenger_links
     telegram_door = parts.messaging.telegram_door
     connector_handover = cached_property(parts.messaging.connector_handover)

@@ -10,6 +10,8 @@ from functools import cached_property
 from hermesops.app import parts
 from hermesops.base.narration import Warn, warn
 from hermesops.settings.environment import Environment
+from hermesops.settings.sections import MessengerSettings
+from hermesops.users.messaging.links import ADDRESSES
 
 
 class RowsContainer:
@@ -28,6 +30,12 @@ class RowsContainer:
     user_rows = cached_property(parts.chat.user_rows)
     messages = cached_property(parts.chat.messages)
     accounts = cached_property(parts.chat.accounts)
+
+    @property
+    def messenger_settings(self) -> MessengerSettings:
+        """The bots, as the settings have them."""
+        return self.env.settings.messengers
+
     web_sessions = cached_property(parts.chat.web_sessions)
     require_tables = parts.chat.require_tables
 
@@ -47,6 +55,7 @@ class UsersContainer(RowsContainer):
     stripe_door = parts.users.stripe_door
     messenger_accounts = cached_property(parts.messaging.messenger_accounts)
     incoming_messages = cached_property(parts.messaging.incoming_messages)
+    link_addresses = ADDRESSES
     messenger_links = parts.messaging.messenger_links
     telegram_door = parts.messaging.telegram_door
 

@@ -6,10 +6,13 @@ import secrets
 import socket
 from collections.abc import Coroutine, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from hermesops.access.pki.door_certificate import DoorCertificate
+from hermesops.agents.relay.own_relay import own_relay
+from hermesops.agents.relay.routes import CONNECTOR
 from hermesops.app.users_container import ConnectorContainer
 from hermesops.base.bell import Bell
 from hermesops.base.waiting import pause
@@ -18,6 +21,7 @@ from hermesops.connector.sockets import Delivering
 from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.messenger import Messenger
+from hermesops.settings.sections import MessengerSettings
 from hermesops.store.message_rows.gateways import Gateways
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.users.messaging.answers import Answers
@@ -29,6 +33,10 @@ from hermesops.users.messaging.sweep import Sweep
 from hermesops.users.messaging.transcripts import ChatTranscripts
 
 if TYPE_CHECKING:
+    import ssl
+
+    from hermesops.agents.relay.client import RelayClient
+    from hermesops.app.container import Container
     from hermesops.settings.environment import Environment
 
 _TELEGRAM = Pace(chat_s=1.0, a_second=25)
@@ -51,16 +59,43 @@ async def serve(env: "Environment", listener: socket.socket) -> None:
         UnavailableError: The database does not answer.
     """
     container = ConnectorContainer(env)
-    if not env.settings.messengers.telegram_bot:
+    _require_bot(container.messenger_settings)
+    await asyncio.to_thread(container.require_tables)
+    await _serve(_Parts(container, container.relay_client), listener)
+
+
+async def serve_local(container: "Container", listener: socket.socket) -> None:
+    """Serve as ``serve`` in a local world, where no door is before it: it has TLS of its own, and is its own relay.
+
+    Raises:
+        UsageError: There is no bot: the world came up without vendors.
+        RefusedError: The key of the authority that machines trust is gone.
+        UnavailableError: The local world is not up.
+    """
+    _require_bot(container.messenger_settings)
+    authority = await asyncio.to_thread(container.authority.load)
+    certificate = DoorCertificate(authority, [str(listener.getsockname()[0])], container.authority.life)
+    async with own_relay(container.relay, container.callers, CONNECTOR, why="the connector of this process") as relay:
+        await _serve(_Parts(container, relay), listener, certificate.keep(), context=certificate.context)
+
+
+def _require_bot(settings: MessengerSettings) -> None:
+    if not settings.telegram_bot:
         hint = Hint(("settings", "set", "messengers.telegram_bot", "NAME"))
         raise UsageError("missing messengers.telegram_bot, the bot by which users write to agents", hint=hint)
-    await asyncio.to_thread(container.require_tables)
-    parts = _Parts(container)
+
+
+async def _serve(
+    parts: "_Parts",
+    listener: socket.socket,
+    *beside: Coroutine[Any, Any, None],
+    context: "ssl.SSLContext | None" = None,
+) -> None:
     try:
         async with asyncio.TaskGroup() as group:
-            for work in parts.works():
+            for work in (*parts.works(), *beside):
                 group.create_task(work)
-            await parts.connector.serve(listener)
+            await parts.connector.serve(listener, context)
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
 
@@ -68,8 +103,8 @@ async def serve(env: "Environment", listener: socket.socket) -> None:
 class _Parts:
     """The parts of a connector, and the bells between them."""
 
-    def __init__(self, container: ConnectorContainer) -> None:
-        rows, env = container.user_rows, container.env
+    def __init__(self, container: "Container | ConnectorContainer", relay: "RelayClient") -> None:
+        rows = container.user_rows
         self._accounts, self._incoming = container.messenger_accounts, container.incoming_messages
         self._outgoing = container.outgoing_messages
         self._queued, answered = Bell(), Bell()
@@ -81,9 +116,9 @@ class _Parts:
         self.router = Router(
             self._accounts, container.accounts, self._incoming, self._outgoing, Bell(), self._queued, answered
         )
-        bot = bot_of(env.settings.messengers, container.secrets)
+        bot = bot_of(container.messenger_settings, container.secrets)
         self.sender = Sender(Messenger.TELEGRAM, self._outgoing, self._accounts, Budget(_TELEGRAM), bot.send, answered)
-        read_chat = ChatTranscripts(container.relay_client).read
+        read_chat = ChatTranscripts(relay).read
         self._sweep = Sweep(self._incoming, self._outgoing, read_chat, partial(agent_of, container.accounts))
 
     def _secrets_of(self, instance_id: InstanceId) -> tuple[str, ...]:

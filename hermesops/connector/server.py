@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -46,11 +47,16 @@ class Connector:
     most: int = 20_000
     _open: dict[InstanceId, AgentSocket] = field(default_factory=dict)
 
-    async def serve(self, listener: socket.socket) -> None:
-        """Serve until cancelled; closes the listener."""
+    async def serve(self, listener: socket.socket, context: ssl.SSLContext | None = None) -> None:
+        """Serve until cancelled; closes the listener.
+
+        Args:
+            context: Of TLS; ``None`` behind a door that has it.
+        """
         async with serve(
             self._run,
             sock=listener,
+            ssl=context,
             process_request=self._admit,
             max_size=frames.LARGEST,
             compression=None,  # memory for each socket, and bombs

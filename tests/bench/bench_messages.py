@@ -75,7 +75,7 @@ def _report(world: Messaging, text: str, *, rings: bool) -> None:
     if rings:
         world.say(_ADA, text)
     else:
-        world.take(_ADA, text)
+        world.say_elsewhere(_ADA, text)
 
 
 def _placed(folder: Path) -> tuple[Database, Instance]:

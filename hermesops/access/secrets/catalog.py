@@ -181,7 +181,7 @@ TELEGRAM_SECRET = SecretSpec(
     "messengers.telegram_secret_file",
     rotation=(
         Hint(("secrets", "set", "telegram.secret", "--from", "FILE"), ", where FILE has a new line above the old one"),
-        "tell Telegram the new one: setWebhook with secret_token",
+        Hint("restart the users' API, and tell Telegram the new one:", ("messenger", "register", "telegram")),
         Hint(("secrets", "set", "telegram.secret", "--from", "FILE"), ", where FILE has the new one alone"),
     ),
 )

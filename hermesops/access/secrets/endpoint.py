@@ -30,6 +30,10 @@ class Endpoint:
         stripe_url: The local world's stand-in of Stripe; empty where there is none.
         stripe_prices: Plans by the stand-in's prices.
         stripe_meters: Names of the stand-in's events, by what they count; ``stripe_metered_prices`` are their prices.
+        users_url: The local world's users' API; empty where there is none.
+        telegram_url: The local world's stand-in of Telegram, with its bot's name; empty where there is none.
+        phone_url: The local world's phone, which shows chats in messengers; empty where there is none.
+        connector_url: The local world's connector as machines reach it; empty where there is none.
         composio_url: The local world's Composio; empty where there is none.
         composio_key: Of its project.
     """
@@ -47,6 +51,11 @@ class Endpoint:
     stripe_prices: Mapping[str, Plan] = field(default_factory=dict)
     stripe_meters: Mapping[Meter, str] = field(default_factory=dict)
     stripe_metered_prices: frozenset[str] = frozenset()
+    users_url: str = ""
+    telegram_url: str = ""
+    telegram_bot: str = ""
+    phone_url: str = ""
+    connector_url: str = ""
     composio_url: str = ""
     composio_key: str = field(default="", repr=False)
 
@@ -86,6 +95,11 @@ def local_endpoint(world_file: Path) -> Endpoint:
             stripe_prices={price: Plan(plan) for price, plan in world.get("stripe_prices", {}).items()},
             stripe_meters={Meter(meter): name for meter, name in world.get("stripe_meters", {}).items()},
             stripe_metered_prices=frozenset(map(str, world.get("stripe_metered_prices", ()))),
+            users_url=str(world.get("users_url", "")),
+            telegram_url=str(world.get("telegram_url", "")),
+            telegram_bot=str(world.get("telegram_bot", "")),
+            phone_url=str(world.get("phone_url", "")),
+            connector_url=str(world.get("connector_url", "")),
             composio_url=str(world.get("composio_url", "")),
             composio_key=_composio_key(world),
         )

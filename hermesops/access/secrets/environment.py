@@ -9,7 +9,10 @@ from hermesops.access.secrets.catalog import (
     BILLING_KEY,
     BILLING_SECRET,
     CATALOG,
+    CONNECTOR_KEY,
     ROUTER_KEY,
+    TELEGRAM_SECRET,
+    TELEGRAM_TOKEN,
     SecretSpec,
 )
 from hermesops.access.secrets.endpoint import Endpoint, local_endpoint
@@ -113,9 +116,19 @@ def secrets_of(env: Environment) -> "Secrets":
     return Secrets({name: file for name, file in files.items() if file}, home)
 
 
+_MADE_BY_WORLD = {
+    BILLING_KEY.name: "stripe.key",
+    BILLING_SECRET.name: "stripe.secret",
+    TELEGRAM_TOKEN.name: "telegram.token",
+    TELEGRAM_SECRET.name: "telegram.secret",
+    CONNECTOR_KEY.name: "connector.key",
+}
+"""Files of the local world by the secret that they hold."""
+
+
 def _of_world(env: Environment, spec: SecretSpec) -> Path | None:
     """The file of a secret that the local world's stand-in of a vendor made; ``None`` for none."""
-    name = {BILLING_KEY.name: "stripe.key", BILLING_SECRET.name: "stripe.secret"}.get(spec.name)
+    name = _MADE_BY_WORLD.get(spec.name)
     file = env.world / name if env.is_local and name else None
     return file if file and file.exists() else None
 

@@ -50,6 +50,7 @@ def checks(container: "Container") -> "EnvironmentChecks":
         bucket=bucket,
         account=account_checks(container.env),
         state_opens=container.state_opens,
+        messengers=lambda: container.messenger_settings,
     )
 
 

@@ -3,14 +3,20 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hermesops.app.container import Container
     from hermesops.app.users_container import RowsContainer, UsersContainer
+    from hermesops.model.messaging.messenger import Messenger
+    from hermesops.settings.sections import MessengerSettings
     from hermesops.store.message_rows.accounts import MessengerAccounts
     from hermesops.store.message_rows.incoming import IncomingMessages
     from hermesops.store.message_rows.outgoing import OutgoingMessages
+    from hermesops.users.messaging.directory import MessageDirectory
     from hermesops.users.messaging.door import TelegramDoor
     from hermesops.users.messaging.handover import ConnectorHandover
     from hermesops.users.messaging.links import MessengerLinks
+    from hermesops.users.messaging.registrations import Bots
 
 
 def messenger_accounts(container: "Container | RowsContainer") -> "MessengerAccounts":
@@ -27,7 +33,7 @@ def incoming_messages(container: "Container | RowsContainer") -> "IncomingMessag
     return IncomingMessages(container.user_rows, container.messages)
 
 
-def outgoing_messages(container: "RowsContainer") -> "OutgoingMessages":
+def outgoing_messages(container: "Container | RowsContainer") -> "OutgoingMessages":
     """Messages to users in messengers."""
     from hermesops.store.message_rows.outgoing import OutgoingMessages
 
@@ -39,8 +45,63 @@ def messenger_links(container: "Container | UsersContainer") -> "MessengerLinks 
     from hermesops.model.messaging.messenger import Messenger
     from hermesops.users.messaging.links import MessengerLinks
 
-    bot = container.env.settings.messengers.telegram_bot
-    return MessengerLinks(container.messenger_accounts, {Messenger.TELEGRAM: bot}) if bot else None
+    bot = container.messenger_settings.telegram_bot
+    if not bot:
+        return None
+    addresses = container.link_addresses
+    return MessengerLinks(container.messenger_accounts, {Messenger.TELEGRAM: bot}, addresses)
+
+
+def message_directory(container: "Container") -> "MessageDirectory":
+    """Messages as operators see them."""
+    from hermesops.users.messaging.directory import MessageDirectory
+
+    return MessageDirectory(container.registry)
+
+
+def bots(container: "Container") -> "Bots":
+    """The platform's bots, as operators check them; ``UnavailableError`` while the local world is down."""
+    from hermesops.users.messaging.messengers.telegram.read import WEBHOOK_PATH
+    from hermesops.users.messaging.registrations import Bots, TelegramRegistration
+    from hermesops.users.messaging.secrets import bot_of
+
+    settings, env = container.messenger_settings, container.env
+    origin = env.settings.web.origin or (container.endpoint.users_url if env.is_local else "")
+    webhook = f"{origin}{WEBHOOK_PATH}" if origin else ""
+    telegram = TelegramRegistration(
+        settings.telegram_bot, bot_of(settings, container.secrets), container.secrets, webhook
+    )
+    return Bots(container.registry, (telegram,) if settings.telegram_bot else ())
+
+
+def link_addresses(container: "Container") -> "Mapping[Messenger, str]":
+    """Addresses that open the chat with a bot: those of the phone where a local world's stand-ins have the bots."""
+    from hermesops.model.messaging.messenger import Messenger
+    from hermesops.users.messaging.links import ADDRESSES
+
+    if container.messenger_settings is container.env.settings.messengers:
+        return ADDRESSES
+    return {messenger: f"{container.endpoint.phone_url}#/{messenger}/{{code}}" for messenger in Messenger}
+
+
+def messenger_settings(container: "Container") -> "MessengerSettings":
+    """The bots, as the settings have them; those of a local world's stand-ins where they name none.
+
+    Raises:
+        UnavailableError: The local world is not up.
+    """
+    settings = container.env.settings.messengers
+    if not container.env.is_local or settings.telegram_bot:
+        return settings
+    endpoint = container.endpoint
+    if not endpoint.telegram_url:
+        return settings
+    own = {
+        "telegram_bot": endpoint.telegram_bot,
+        "telegram_url": settings.telegram_url or endpoint.telegram_url,
+        "agents_url": settings.agents_url or endpoint.connector_url,
+    }
+    return settings.model_copy(update=own)
 
 
 def connector_handover(container: "Container") -> "ConnectorHandover":
@@ -50,11 +111,10 @@ def connector_handover(container: "Container") -> "ConnectorHandover":
     from hermesops.access.secrets.catalog import CONNECTOR_KEY
     from hermesops.users.messaging.handover import ConnectorHandover
 
-    tokens = container.registry.model_tokens
     return ConnectorHandover(
-        container.env.settings.messengers,
+        container.messenger_settings,
         cache(partial(container.secrets.find, CONNECTOR_KEY)),
-        lambda instance_id: tokens.get(instance_id).generation,
+        lambda instance_id: container.registry.model_tokens.get(instance_id).generation,
     )
 
 

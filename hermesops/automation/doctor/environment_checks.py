@@ -46,6 +46,7 @@ from hermesops.model.check import Check, CheckRun
 from hermesops.model.ids import platform_machine_name
 from hermesops.platform.parts.router import parse_provider_keys
 from hermesops.settings.environment import Environment
+from hermesops.settings.sections import MessengerSettings
 from hermesops.store.registry import Registry
 from hermesops.users.billing.secrets import rules_of, stripe_api
 from hermesops.users.connections.project import project_of
@@ -65,6 +66,7 @@ class EnvironmentChecks:
         runs_machines: Whether its machines run on this computer, and are no simulated ones.
         account: Checks of the platform's cloud account, by name; none where the environment has no account.
         machines: Reaches a few machines by both ways.
+        messengers: The bots, of the settings or of the local world.
         state_opens: Opens a state of Pulumi's with the passphrase.
     """
 
@@ -83,6 +85,7 @@ class EnvironmentChecks:
     bucket: CheckRun
     account: Mapping[str, CheckRun]
     state_opens: CheckRun
+    messengers: Callable[[], MessengerSettings]
 
     async def doctor(self) -> list[Check]:
         """Checks of this computer and of the environment."""
@@ -263,7 +266,7 @@ class EnvironmentChecks:
     async def _telegram_is_asked(self) -> str:
         if self.secrets().find(TELEGRAM_TOKEN) is None:
             return "none: Telegram is not offered"
-        return f"Telegram takes it, for @{await bot_of(self.env.settings.messengers, self.secrets()).name()}"
+        return f"Telegram takes it, for @{await bot_of(self.messengers(), self.secrets()).name()}"
 
     async def _webhook_is_known(self) -> str:
         text = self.secrets().find(TELEGRAM_SECRET)

@@ -20,6 +20,8 @@ SUMMARIES = {
     "token": "Tokens: they open JustAVPS's proxy to one machine, for one purpose and six hours at most.",
     "api": "The users' API and chat page.",
     "connector": "The connector: messengers' messages to agents, and agents' answers.",
+    "messenger": "Messengers: the bots by which users write to their agents.",
+    "message": "Messages in messengers, without their texts.",
     "relay": "The relay: the one way by which the platform's services reach agents.",
     "rollout": "Rollouts: one release deployed to many instances, in stages that halt when a gate fails.",
     "rollback": "Roll one instance, or all of a rollout, back to the release before.",
@@ -42,11 +44,11 @@ SUMMARIES = {
 
 SECTIONS = {
     "Everyday": (
-        *("provision", "instance", "wait", "fleet", "operation", "alert", "runbook", "user", "billing"),
+        *("provision", "instance", "wait", "fleet", "operation", "alert", "runbook", "user", "message", "billing"),
         *("worker", "monitor", "job"),
     ),
     "Releases": ("image", "release", "rollout", "rollback"),
-    "Infrastructure": ("platform", "cell", "pool", "stack", "relay", "api", "connector"),
+    "Infrastructure": ("platform", "cell", "pool", "stack", "relay", "api", "connector", "messenger"),
     "Recovery": ("backup", "snapshot", "drill", "registry"),
     "Security": ("audit", "approval", "identity", "token", "secrets"),
     "This computer": ("doctor", "env", "settings", "local"),

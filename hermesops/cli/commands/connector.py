@@ -16,17 +16,22 @@ app = Noun(no_args_is_help=True)
 
 @app.command()
 def serve(
-    bind: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where it listens, in clear.")] = "127.0.0.1:8652",
+    bind: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where it listens.")] = "127.0.0.1:8652",
     descriptor: Annotated[
         int, typer.Option("--socket", help="Number of a listening socket in the place of --bind.", hidden=True)
     ] = -1,
 ) -> None:
     """Serve agents' sockets and the messengers' bots until a signal stops it. Logs JSON on stderr, no text of anybody.
 
-    Each message is a row before it is delivered, and each answer one before the agent is told that it is taken.
+    Each message is a row before it is delivered, and each answer one before the agent is told that it is taken. In the
+    local world, which starts it beside its stand-ins of vendors, it has TLS of its own.
     """
     from hermesops.connector.serve import serve as serve_connector
+    from hermesops.connector.serve import serve_local
 
-    env = context.compose(logs_all=True).env
+    container = context.compose(logs_all=True)
+    env = container.env
     server = inherited(descriptor) if descriptor >= 0 else listen(bind, "connector", "serve")
-    context.run(serve_until_signal(server, serve_connector(env, server), "the connector"))
+    is_alone = env.is_local and not env.settings.relay.url
+    serving = serve_local(container, server) if is_alone else serve_connector(env, server)
+    context.run(serve_until_signal(server, serving, "the connector"))

@@ -48,7 +48,8 @@ Vendors = Annotated[
     bool,
     typer.Option(
         "--vendors",
-        help="Also run stand-ins of vendors, from now on: Stripe's checkout page and portal, where nobody pays.",
+        help="Also run stand-ins of vendors, from now on: Stripe's pages, where nobody pays, and Telegram "
+        "with a phone.",
     ),
 ]
 
@@ -159,8 +160,10 @@ def serve(driver: Driver = None) -> None:
     platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
     platform += ["--date-shift", str(WorldFiles(env.world).date_shift)]
     has_api = Extra.PLATFORM not in missing_extras()
-    users = [sys.executable, "-m", "hermesops", "--env", env.name, "api", "serve"] if has_api else []
-    context.run(serve_world(env, driver or "", report=say, platform=platform, users=users))
+    ours = [sys.executable, "-m", "hermesops", "--env", env.name]
+    users, connector = ([*ours, "api", "serve"], [*ours, "connector", "serve"]) if has_api else ([], [])
+    serving = serve_world(env, driver or "", report=say, platform=platform, users=users, connector=connector)
+    context.run(serving)
 
 
 @fault.command("set")
@@ -249,6 +252,8 @@ def _show(status: "WorldStatus") -> None:
         f"images  {len(status.images)}",
         *([f"metrics {status.monitoring_url}"] if status.monitoring_url else []),
         *([f"chat    {status.users_url}/hermes-max/chat"] if status.users_url else []),
+        *([f"phone   {status.phone_url}"] if status.phone_url else []),
+        *([f"sockets {status.connector_url}/relay  (of agents, for messengers)"] if status.connector_url else []),
         "",
     ]
     result("local-status", {}, lines)

@@ -24,6 +24,9 @@ OBJECT_STORE_PORT = 18081
 PLATFORM_PORT = 18082
 """TCP port of the platform's service, as machines reach it."""
 
+CONNECTOR_PORT = 18092
+"""TCP port of the connector, to which agents open their sockets."""
+
 VENDOR_API_PORT = 18089
 """TCP port of the vendor's API for the platform's machine; others' connections are dropped."""
 
@@ -71,6 +74,7 @@ SERVICE_PORTS = (
     MODEL_PORT,
     OBJECT_STORE_PORT,
     PLATFORM_PORT,
+    CONNECTOR_PORT,
     *(port.on_gateway for port in PLATFORM_SERVICES.values() if port.for_machines),
     VENDOR_API_PORT,
 )

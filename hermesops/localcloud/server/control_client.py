@@ -26,6 +26,8 @@ class WorldStatus:
         object_store: ``endpoint``, ``iam_endpoint``, ``region`` and ``key_file`` of it; ``None`` until it is needed.
         monitoring_url: Of the platform's monitoring; empty while there is none.
         users_url: Of the users' API, which the first browser starts.
+        phone_url: Of the phone, by which a person writes to an agent; empty in a world without vendors.
+        connector_url: Of the connector, which the first agent's socket or message starts; empty as ``phone_url``.
     """
 
     is_up: bool
@@ -46,6 +48,8 @@ class WorldStatus:
     object_store: Mapping[str, object] | None = None
     monitoring_url: str = ""
     users_url: str = ""
+    phone_url: str = ""
+    connector_url: str = ""
 
 
 class ControlClient:

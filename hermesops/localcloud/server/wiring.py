@@ -8,6 +8,7 @@ import contextlib
 import functools
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -24,6 +25,7 @@ from hermesops.localcloud.api.keys import PREFIX, KeyCheck, Keys, ProxyTokens
 from hermesops.localcloud.api.machines import Machines
 from hermesops.localcloud.api.problem import Problem, answer_http_exception, answer_problem, disk_handlers
 from hermesops.localcloud.drivers.interface import (
+    CONNECTOR_PORT,
     DAEMON_PORT,
     MODEL_PORT,
     OBJECT_STORE_PORT,
@@ -46,11 +48,16 @@ from hermesops.localcloud.vendors.composio.composio import PREFIX as COMPOSIO
 from hermesops.localcloud.vendors.composio.composio import LocalComposio
 from hermesops.localcloud.vendors.issuer import PREFIX as ISSUER
 from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
+from hermesops.localcloud.vendors.phone.phone import PREFIX as PHONE
+from hermesops.localcloud.vendors.phone.phone import Phone, to_page
+from hermesops.localcloud.vendors.phone.telegram_chat import telegram_chat
 from hermesops.localcloud.vendors.stripe.books import PRICES
 from hermesops.localcloud.vendors.stripe.endpoint import EVENTS_PATH, EventEndpoint, endpoint_in
 from hermesops.localcloud.vendors.stripe.meters import METERS
 from hermesops.localcloud.vendors.stripe.server import PREFIX as STRIPE
 from hermesops.localcloud.vendors.stripe.server import LocalStripe
+from hermesops.localcloud.vendors.telegram import BOT, WEBHOOK_PATH, LocalTelegram
+from hermesops.localcloud.vendors.telegram import PREFIX as TELEGRAM
 from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world import platform_forward, platform_socket
 from hermesops.localcloud.world.files import PROVIDER_KEY, WorldFiles, key_of, write_object
@@ -80,6 +87,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
     upstream: Upstream | None = None,
     platform: platform_socket.Service | None = None,
     users: platform_socket.Service | None = None,
+    connector: platform_socket.Service | None = None,
     people: Callable[[], Sequence[Person]] = tuple,
     object_store_program: Callable[[], Path] | None = None,
     ledger: Ledger | None = None,
@@ -95,6 +103,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
             too.
         platform: Starts the service that machines prove themselves to; none without.
         users: Starts the users' API; none without.
+        connector: Starts the connector of agents' sockets; none without, nor in a world that came up without vendors.
         people: The users who can sign in.
         object_store_program: Says where versitygw is; without, the world has no object store.
         ledger: The registry, as the model router uses it; without, no token is revoked and no budget used up.
@@ -134,6 +143,14 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
             opened_users = platform_socket.opened_for_users(users, store, _LOOPBACK)
             facts["users_url"] = await stack.enter_async_context(opened_users)
         others = await _opened_vendors(stack, files, where, facts, people)
+        if files.stripe.exists():
+            wanted = asyncio.Event()
+            others += await stack.enter_async_context(_messengers(files, where, facts, wanted.set))
+            if connector:
+                opened_connector = platform_socket.opened_for_agents(
+                    connector, store, driver.gateway, CONNECTOR_PORT if model_port else 0, wanted
+                )
+                facts["connector_url"] = await stack.enter_async_context(opened_connector)
         api = _api(parts, port_of(api_socket), facts, objects, files.date_shift, others)
         proxy = Proxy(api, store, parts.fleet.broker, parts.faults)
         listeners = [
@@ -268,7 +285,7 @@ def _api(
     facts: Mapping[str, object],
     objects: ObjectStore,
     date_shift: Path,
-    others: Sequence[Mount],
+    others: Sequence[Mount | Route],
 ) -> Starlette:
     handlers = {Problem: answer_problem, HTTPException: answer_http_exception, **disk_handlers(parts.store.path)}
     answering = functools.partial(Starlette, exception_handlers=handlers)
@@ -291,7 +308,7 @@ async def _opened_vendors(
     where: Serving,
     facts: dict[str, object],
     people: Callable[[], Sequence[Person]],
-) -> list[Mount]:
+) -> list[Mount | Route]:
     """The stand-ins of vendors of the users' half, with their facts added; the issuer's pages are the platform's."""
     services = facts.get("platform_services")
     pages = f"https://{services[PlatformService.USERS.value]}" if isinstance(services, Mapping) else ""
@@ -327,6 +344,33 @@ async def _stripe(files: WorldFiles, where: Serving, facts: dict[str, object]) -
         yield [Mount(STRIPE, routes=stripe.routes())]
     finally:
         await stripe.close()
+
+
+@contextlib.asynccontextmanager
+async def _messengers(
+    files: WorldFiles, where: Serving, facts: dict[str, object], heard: Callable[[], None]
+) -> AsyncIterator[list[Mount | Route]]:
+    """The stand-ins of messengers, while the block lasts, and the phone that shows their chats.
+
+    Args:
+        heard: Called when the users' API has taken what a person wrote.
+    """
+    users_url = str(facts.get("users_url", ""))
+    token, secret = key_of(files.telegram_token, "1000000001:"), key_of(files.telegram_secret, "")
+    telegram = LocalTelegram(token, webhook=f"{users_url}{WEBHOOK_PATH}", secret=secret, heard=heard)
+    telegram.begin_after(time.time())
+    key_of(files.connector_key, "")
+    phone = Phone([telegram_chat(telegram)])
+    facts |= {
+        "telegram_url": f"{where.api_url}{TELEGRAM}",
+        "telegram_bot": BOT,
+        "phone_url": f"{where.api_url}{PHONE}/",
+    }
+    telegram.open()
+    try:
+        yield [Mount(TELEGRAM, routes=telegram.routes()), Route(PHONE, to_page), Mount(PHONE, routes=phone.routes())]
+    finally:
+        await telegram.close()
 
 
 def _platform_facts(forwarded: platform_forward.Forwarded) -> dict[str, object]:

@@ -2,71 +2,45 @@
 
 It counts what broke a limit. Nothing is kept on disk: with the world's end every chat is gone.
 
-Source: Telegram Bot API, "Making requests", ``setWebhook``, ``sendMessage``, "ResponseParameters", "Update"; its FAQ
-for bots, "My bot is hitting limits".
+Source: Telegram Bot API, "Making requests", ``setWebhook``, ``getWebhookInfo``, ``sendMessage``, ``editMessageText``,
+"ResponseParameters", "Update"; its FAQ for bots, "My bot is hitting limits".
 """
 
+import asyncio
 import secrets
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
 import httpx
+import structlog
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from hermesops.base.network.http import own_client
-from hermesops.base.waiting import pause
+from hermesops.base.waiting import cancel, pause
+from hermesops.localcloud.vendors.telegram_chats import TYPING_S, Chat, Entry
 from hermesops.model.messaging.messenger import LIMITS, Messenger
 
 PREFIX = "/telegram"
+BOT = "local_hermes_bot"
+"""Name of the bot."""
 
-_BURST = 3
-"""Messages of a chat that may come faster than one a second."""
+WEBHOOK_PATH = "/webhooks/telegram"
+"""Path of the users' API that takes updates."""
 
 _A_SECOND = 30
 _ANSWER_S = 10.0
 _AGAIN_S = 0.5
 _MOST_TRIES = 60
+_MOST_WAITING = 1_000
+_IDS_FROM = 10**6
+"""Size of a second's ids: ids of a new process are above those of one before it, whose rows may be there still."""
 
-
-@dataclass
-class Chat:
-    """A person's chat with the bot.
-
-    Attributes:
-        texts: What the bot wrote.
-        typing: How often the bot showed that it writes.
-        is_blocked: Whether the person has blocked the bot.
-    """
-
-    person: int
-    name: str
-    texts: list[str] = field(default_factory=list, repr=False)
-    typing: int = 0
-    is_blocked: bool = False
-    _recent: deque[float] = field(default_factory=deque)
-    _limited_until: float = 0.0
-    _ignored: int = 0
-
-    def limit_s(self, now: float) -> int:
-        """Seconds that the bot has to wait; more each time that it did not. 0: it may write."""
-        if now < self._limited_until:
-            self._ignored += 1
-            self._limited_until = now + 2.0**self._ignored
-            return max(1, round(self._limited_until - now))
-        while self._recent and self._recent[0] < now - _BURST:
-            self._recent.popleft()
-        if len(self._recent) >= _BURST:
-            self._limited_until = now + 1.0
-            return 1
-        self._recent.append(now)
-        self._ignored = 0
-        return 0
+log = structlog.get_logger()
 
 
 class LocalTelegram:
@@ -75,21 +49,61 @@ class LocalTelegram:
     Args:
         token: Of the bot.
         clock: Seconds of a clock that does not go back.
+        webhook: Takes updates, until ``setWebhook`` says otherwise; ``secret`` proves them.
+        heard: Called for each update that was taken.
     """
 
-    def __init__(self, token: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        token: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        webhook: str = "",
+        secret: str = "",
+        heard: Callable[[], None] = lambda: None,
+    ) -> None:
         self.token = token or f"{secrets.randbelow(10**9)}:{secrets.token_urlsafe(24)}"
         self.chats: dict[int, Chat] = {}
         self.broken: Counter[str] = Counter()
-        self.webhook, self.secret = "", ""
-        self._clock = clock
+        self.webhook, self.secret = webhook, secret
+        self.changes = 0
+        """Grows with each change of a chat."""
+
+        self.clock = clock
+        self._heard = heard
         self._updates = 0
         self._messages = 0
         self._all: deque[float] = deque()
+        self._changed = asyncio.Event()
+        self._waiting: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue(_MOST_WAITING)
+        self._delivering: asyncio.Task[None] | None = None
+        self._last_error = ""
+
+    def begin_after(self, seconds: float) -> None:
+        """Number updates above all that an earlier process may have sent, by seconds since 1970."""
+        self._updates = self._messages = int(seconds) * _IDS_FROM
 
     def routes(self) -> list[Route]:
         """Routes of the stand-in, to be mounted below its prefix."""
         return [Route("/bot{token}/{method}", self._call, methods=["POST"])]
+
+    def open(self) -> None:
+        """Deliver updates from now on, in their order."""
+        self._delivering = asyncio.ensure_future(self._deliver_all())
+
+    async def close(self) -> None:
+        """End deliveries; updates that were not taken are lost."""
+        if self._delivering is not None:
+            await cancel(self._delivering)
+
+    async def changed(self, since: int, at_most_s: float) -> None:
+        """Wait until a chat has changed after so many changes, or for so many seconds."""
+        try:
+            async with asyncio.timeout(at_most_s):
+                while self.changes == since:
+                    await self._changed.wait()
+        except TimeoutError:
+            return
 
     def chat(self, person: int, name: str = "Ada") -> Chat:
         """A person's chat with the bot."""
@@ -98,16 +112,33 @@ class LocalTelegram:
     def message(self, person: int, text: str) -> Mapping[str, Any]:
         """The update of a message that a person writes."""
         chat = self.chat(person)
-        self._messages += 1
+        chat.add(Entry(self._next_message(), is_of_bot=False, text=text))
+        self._change()
         message = {**_authored(chat), "message_id": self._messages, "date": int(time.time()), "text": text}
         return self._update({"message": message})
+
+    def pressing(self, person: int, message_id: int, data: str) -> Mapping[str, Any]:
+        """The update of a button that a person presses."""
+        chat = self.chat(person)
+        message = {"message_id": message_id, "chat": _authored(chat)["chat"]}
+        query = {"id": secrets.token_hex(8), "from": _authored(chat)["from"], "message": message, "data": data}
+        return self._update({"callback_query": query})
 
     def blocking(self, person: int, *, is_blocked: bool) -> Mapping[str, Any]:
         """The update of a person who blocks the bot, or does so no more."""
         chat = self.chat(person)
         chat.is_blocked = is_blocked
+        self._change()
         status = "kicked" if is_blocked else "member"
         return self._update({"my_chat_member": {**_authored(chat), "new_chat_member": {"status": status}}})
+
+    def post(self, update: Mapping[str, Any]) -> bool:
+        """Have an update delivered behind the earlier ones; ``False`` where too many wait."""
+        try:
+            self._waiting.put_nowait(update)
+        except asyncio.QueueFull:
+            return False
+        return True
 
     async def deliver(self, update: Mapping[str, Any]) -> int:
         """Send an update to the webhook until it is answered with success, as Telegram does; returns the attempts.
@@ -118,21 +149,43 @@ class LocalTelegram:
         async with own_client(timeout=_ANSWER_S) as http:
             for attempt in range(1, _MOST_TRIES + 1):
                 if await self._is_taken(http, update):
+                    self._heard()
                     return attempt
                 await pause(_AGAIN_S)
         raise TimeoutError("the webhook takes nothing")
+
+    async def _deliver_all(self) -> None:
+        while True:
+            update = await self._waiting.get()
+            try:
+                await self.deliver(update)
+            except TimeoutError:
+                log.warning("telegram_update_given_up", why=self._last_error)
 
     async def _is_taken(self, http: httpx.AsyncClient, update: Mapping[str, Any]) -> bool:
         headers = {"x-telegram-bot-api-secret-token": self.secret} if self.secret else {}
         try:
             response = await http.post(self.webhook, json=dict(update), headers=headers)
-        except httpx.HTTPError:
+        except httpx.HTTPError as error:
+            self._last_error = type(error).__name__
             return False
+        self._last_error = "" if response.is_success else f"Wrong response from the webhook: {response.status_code}"
         return response.is_success
 
     def _update(self, content: Mapping[str, Any]) -> Mapping[str, Any]:
         self._updates += 1
         return {"update_id": self._updates, **content}
+
+    def _next_message(self) -> int:
+        self._messages += 1
+        return self._messages
+
+    def _change(self) -> None:
+        self.changes += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    # The Bot API
 
     async def _call(self, request: Request) -> Response:
         if request.path_params["token"] != self.token:
@@ -142,11 +195,19 @@ class LocalTelegram:
             case "setWebhook":
                 self.webhook, self.secret = str(body.get("url", "")), str(body.get("secret_token", ""))
                 return _success(True)
+            case "getWebhookInfo":
+                return _success(self._webhook_info())
             case "getMe":
-                return _success({"id": 1, "is_bot": True, "username": "local_hermes_bot"})
-            case "sendMessage" | "sendChatAction" as method:
+                return _success({"id": 1, "is_bot": True, "username": BOT})
+            case "answerCallbackQuery":
+                return _success(True)
+            case "sendMessage" | "sendChatAction" | "editMessageText" as method:
                 return self._to_chat(method, body)
         return _failure(HTTPStatus.NOT_FOUND, "Not Found")
+
+    def _webhook_info(self) -> dict[str, Any]:
+        info: dict[str, Any] = {"url": self.webhook, "pending_update_count": self._waiting.qsize()}
+        return info | ({"last_error_message": self._last_error} if self._last_error else {})
 
     def _to_chat(self, method: str, body: Mapping[str, Any]) -> Response:
         chat = self.chats.get(body.get("chat_id", 0))
@@ -156,24 +217,39 @@ class LocalTelegram:
             return _failure(HTTPStatus.FORBIDDEN, "Forbidden: bot was blocked by the user")
         if method == "sendChatAction":
             chat.typing += 1
+            chat.typing_until = self.clock() + TYPING_S
+            self._change()
             return _success(True)
-        return self._write(chat, str(body.get("text", "")))
+        return self._write(chat, body, is_edit=method == "editMessageText")
 
-    def _write(self, chat: Chat, text: str) -> Response:
+    def _write(self, chat: Chat, body: Mapping[str, Any], *, is_edit: bool) -> Response:
+        text = str(body.get("text", ""))
         if not text.strip() or LIMITS[Messenger.TELEGRAM].length(text) > LIMITS[Messenger.TELEGRAM].most:
             self.broken["text"] += 1
             return _failure(HTTPStatus.BAD_REQUEST, "Bad Request: message is too long or empty")
-        wait_s = chat.limit_s(self._clock()) or self._limit_of_all_s()
+        wait_s = chat.limit_s(self.clock()) or self._limit_of_all_s()
         if wait_s:
             self.broken["pace"] += 1
             words = f"Too Many Requests: retry after {wait_s}"
             return _failure(HTTPStatus.TOO_MANY_REQUESTS, words, parameters={"retry_after": wait_s})
-        chat.texts.append(text)
-        self._messages += 1
-        return _success({"message_id": self._messages, "chat": {"id": chat.person}, "text": text})
+        keyboard = (body.get("reply_markup") or {}).get("inline_keyboard") or ()
+        entry = Entry(0, is_of_bot=True, text=text, entities=body.get("entities") or (), keyboard=keyboard)
+        id_ = self._kept(chat, entry, body.get("message_id") if is_edit else None)
+        if id_ is None:
+            return _failure(HTTPStatus.BAD_REQUEST, "Bad Request: message to edit not found")
+        self._change()
+        return _success({"message_id": id_, "chat": {"id": chat.person}, "text": text})
+
+    def _kept(self, chat: Chat, entry: Entry, edited: int | None) -> int | None:
+        """The id of a message once it is in its chat; ``None`` where there is none to edit."""
+        if edited is not None:
+            return edited if chat.edit(edited, entry) else None
+        id_ = self._next_message()
+        chat.add(Entry(id_, is_of_bot=True, text=entry.text, entities=entry.entities, keyboard=entry.keyboard))
+        return id_
 
     def _limit_of_all_s(self) -> int:
-        now = self._clock()
+        now = self.clock()
         while self._all and self._all[0] <= now - 1.0:
             self._all.popleft()
         if len(self._all) >= _A_SECOND:

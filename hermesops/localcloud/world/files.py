@@ -32,6 +32,9 @@ class WorldFiles:
         stripe: The account of the stand-in of Stripe; there once the world has come up with vendors.
         stripe_key: Opens the stand-in's API.
         stripe_secret: Signs the stand-in's events.
+        telegram_token: Of the bot at the stand-in of Telegram.
+        telegram_secret: Proves its updates.
+        connector_key: Root of the secrets by which agents open their sockets.
         stripe_endpoint: Address that takes the events; there once the world's platform serves users.
     """
 
@@ -55,12 +58,20 @@ class WorldFiles:
         self.stripe = folder / "stripe.json"
         self.stripe_key = folder / "stripe.key"
         self.stripe_secret = folder / "stripe.secret"
+        self.telegram_token = folder / "telegram.token"
+        self.telegram_secret = folder / "telegram.secret"
+        self.connector_key = folder / "connector.key"
         self.stripe_endpoint = folder / "stripe-endpoint.json"
 
     @property
     def stripe_keys(self) -> tuple[Path, Path]:
         """Keys of the stand-in of Stripe."""
         return self.stripe_key, self.stripe_secret
+
+    @property
+    def messenger_keys(self) -> tuple[Path, Path, Path]:
+        """Keys of the stand-in of Telegram, and of agents' sockets."""
+        return self.telegram_token, self.telegram_secret, self.connector_key
 
 
 PROVIDER_KEY = "sk_local_model_"

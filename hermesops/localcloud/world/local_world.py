@@ -207,6 +207,7 @@ class World:
         upstream: "Upstream | None" = None,
         platform: "Service | None" = None,
         users: "Service | None" = None,
+        connector: "Service | None" = None,
         people: "Callable[[], Sequence[Person]]" = tuple,
         object_store_program: Callable[[], Path] | None = None,
         ledger: "Ledger | None" = None,
@@ -222,6 +223,7 @@ class World:
             upstream=upstream,
             platform=platform,
             users=users,
+            connector=connector,
             people=people,
             object_store_program=object_store_program,
             ledger=ledger,
@@ -304,6 +306,7 @@ class World:
             files.object_store_key,
             files.composio_key,
             *files.stripe_keys,
+            *files.messenger_keys,
         )
         others = (files.world, files.base, files.platform, files.monitoring, files.date_shift, files.stripe, files.lock)
         for file in (*others, *keys, *logs, *database):

@@ -1,4 +1,4 @@
-"""The sockets of the platform's services for machines and for users; the first connection starts each.
+"""The sockets of the platform's services for machines, users and agents; the first connection starts each.
 
 So a world whose machines ask for nothing pays for no service. What the service is stays unknown here: it is a command
 that takes ``--socket`` and the number of a listening socket.
@@ -63,8 +63,24 @@ async def opened_for_users(service: Service, store: Store, address: str) -> Asyn
 
 
 @contextlib.asynccontextmanager
-async def _kept(listener: socket.socket, service: Service) -> AsyncIterator[None]:
-    keeper = asyncio.create_task(_keep(listener, service), name=f"keep {' '.join(service.command[-2:])}")
+async def opened_for_agents(
+    service: Service, store: Store, gateway: IPv4Address, port: int, wanted: asyncio.Event
+) -> AsyncIterator[str]:
+    """Listen for agents' sockets while the block lasts; gives the URL of the connector.
+
+    Args:
+        gateway: As of ``opened``; so is ``port``.
+        wanted: Starts it as a connection does, once it is set.
+    """
+    with listen_again(store, "connector_port", str(gateway), port) as listener:
+        async with _kept(listener, service, wanted):
+            yield f"https://{gateway}:{port_of(listener)}"
+
+
+@contextlib.asynccontextmanager
+async def _kept(listener: socket.socket, service: Service, wanted: asyncio.Event | None = None) -> AsyncIterator[None]:
+    keeping = _keep(listener, service, wanted or asyncio.Event())
+    keeper = asyncio.create_task(keeping, name=f"keep {' '.join(service.command[-2:])}")
     try:
         yield
     finally:
@@ -72,9 +88,9 @@ async def _kept(listener: socket.socket, service: Service) -> AsyncIterator[None
         await asyncio.gather(keeper, return_exceptions=True)
 
 
-async def _keep(listener: socket.socket, service: Service) -> None:
+async def _keep(listener: socket.socket, service: Service, wanted: asyncio.Event) -> None:
     while True:
-        await _connection(listener)
+        await _connection(listener, wanted)
         log.info("service_started", command=" ".join(service.command[-2:]))
         # It logs to the server's own log.
         command = [*service.command, "--socket", str(listener.fileno())]
@@ -83,12 +99,12 @@ async def _keep(listener: socket.socket, service: Service) -> None:
         await pause(_AGAIN_AFTER_S)
 
 
-async def _connection(listener: socket.socket) -> None:
-    """Wait for a connection; it waits in the listener until the service takes it."""
+async def _connection(listener: socket.socket, wanted: asyncio.Event) -> None:
+    """Wait until the service is wanted, as by a connection, which waits in the listener until the service takes it."""
     loop = asyncio.get_running_loop()
-    connected = asyncio.Event()
-    loop.add_reader(listener, connected.set)
+    loop.add_reader(listener, wanted.set)
     try:
-        await connected.wait()
+        await wanted.wait()
     finally:
         loop.remove_reader(listener)
+        wanted.clear()

@@ -106,7 +106,13 @@ async def object_store_of(env: Environment, report: Reporter) -> "Mapping[str, s
 
 
 async def serve_world(
-    env: Environment, driver: str, *, report: Reporter, platform: "Sequence[str]", users: "Sequence[str]" = ()
+    env: Environment,
+    driver: str,
+    *,
+    report: Reporter,
+    platform: "Sequence[str]",
+    users: "Sequence[str]" = (),
+    connector: "Sequence[str]" = (),
 ) -> None:
     """Be the local world's server, as ``World.serve``; beside it build the object store's program unless it is there.
 
@@ -117,6 +123,7 @@ async def serve_world(
     Args:
         platform: The command that serves machines.
         users: The command that serves users; empty for none.
+        connector: The command that serves agents' sockets and messengers; empty for none.
 
     Raises:
         UsageError: The extra that the server needs is missing.
@@ -134,6 +141,7 @@ async def serve_world(
             upstream=_upstream_of(env),
             platform=service,
             users=Service(tuple(users), _environment_of_users(env)) if users else None,
+            connector=Service(tuple(connector), _environment_of_users(env)) if connector else None,
             people=partial(_people, env),
             ledger=ledger,
             object_store_program=lambda: tools.place(_VERSITYGW),
@@ -143,7 +151,8 @@ async def serve_world(
 
 
 def _environment_of_users(env: Environment) -> dict[str, str]:
-    secrets = {"HERMESOPS_SECRET_MESSAGES_KEY", "HERMESOPS_SECRET_CONNECTIONS_KEY"}
+    names = ("MESSAGES_KEY", "CONNECTIONS_KEY", "TELEGRAM_TOKEN", "TELEGRAM_SECRET", "CONNECTOR_KEY")
+    secrets = {f"HERMESOPS_SECRET_{name}" for name in names}
     return env.for_hermesops(child_environment.BUCKET, secrets=_OF_PLATFORM | secrets)
 
 

@@ -38,6 +38,7 @@ from hermesops.store.registry.repositories.machines.observations import (
     MachineObservationRepository,
 )
 from hermesops.store.registry.repositories.machines.unassigned_machines import UnassignedMachineRepository
+from hermesops.store.registry.repositories.messages import MessageRepository
 from hermesops.store.registry.repositories.metering import MeteringRepository
 from hermesops.store.registry.repositories.operations import OperationRepository
 from hermesops.store.registry.repositories.rollouts.freezes import FreezeRepository
@@ -72,6 +73,7 @@ class Registry:
         self.users = UserRepository(context)
         self.users_half = UsersHalfRepository(context)
         self.user_requests = UserRequestRepository(context)
+        self.messages = MessageRepository(context)
         self.instances = InstanceRepository(context)
         self.instance_secrets = InstanceSecretRepository(context)
         self.policies = InstancePolicyRepository(context)

@@ -14,7 +14,7 @@ from hermesops.model.messaging.message import LinkedAccount
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import CODE_LIFE, MessengerAccounts
 
-_ADDRESSES = {Messenger.TELEGRAM: "https://t.me/{bot}?start={code}"}
+ADDRESSES: Mapping[Messenger, str] = {Messenger.TELEGRAM: "https://t.me/{bot}?start={code}"}
 """Addresses that open the chat with our bot and send it a code, by messenger."""
 
 
@@ -54,10 +54,12 @@ class MessengerLinks:
 
     Attributes:
         bots: The bots' names, by messenger: those are offered.
+        addresses: Those that open the chat with a bot, by messenger, with places for ``bot`` and ``code``.
     """
 
     accounts: MessengerAccounts
     bots: Mapping[Messenger, str]
+    addresses: Mapping[Messenger, str] = field(default_factory=lambda: ADDRESSES)
 
     async def list(self, user_id: UserId) -> tuple[MessengerLink, ...]:
         """The messengers that are offered, with the user's accounts."""
@@ -75,7 +77,7 @@ class MessengerLinks:
             raise NotOfferedError(f"{messenger} is not offered here")
         code = await asyncio.to_thread(self.accounts.add_code, user_id)
         now = await asyncio.to_thread(self.accounts.now)
-        url = _ADDRESSES[messenger].format(bot=self.bots[messenger], code=code)
+        url = self.addresses[messenger].format(bot=self.bots[messenger], code=code)
         return LinkCode(code, url, now + CODE_LIFE)
 
     async def unlink(self, user_id: UserId, messenger: Messenger) -> bool:

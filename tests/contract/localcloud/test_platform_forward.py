@@ -157,4 +157,4 @@ def test_machines_may_reach_every_port_at_which_a_service_is_forwarded() -> None
     offered = {port.on_gateway for port in PLATFORM_SERVICES.values() if port.for_machines}
     assert offered < set(SERVICE_PORTS)
     assert PLATFORM_SERVICES[PlatformService.OBJECT_STORE_IAM].on_gateway not in SERVICE_PORTS
-    assert len(set(SERVICE_PORTS)) == len(SERVICE_PORTS) == 11
+    assert len(set(SERVICE_PORTS)) == len(SERVICE_PORTS) == 12

@@ -6,8 +6,9 @@ import sys
 from ipaddress import IPv4Address
 from pathlib import Path
 
+from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.world.platform_socket import Service, opened, opened_for_users
+from hermesops.localcloud.world.platform_socket import Service, opened, opened_for_agents, opened_for_users
 
 _SERVICE = """
 import os, socket, sys
@@ -51,4 +52,21 @@ async def test_the_users_api_is_started_by_a_browser_at_the_same_address_and_end
         assert first != second
     async with opened_for_users(service, store, str(HOST)) as again:
         assert again == url
+    store.close()
+
+
+async def test_the_connector_is_started_by_a_message_without_any_connection(tmp_path: Path) -> None:
+    store, started, wanted = Store(tmp_path / "world.db"), tmp_path / "started", asyncio.Event()
+    script = f"open({str(started)!r}, 'a').write('x')\n{_SERVICE}"
+    service = Service((sys.executable, "-c", script), {"PATH": os.defpath})
+    async with opened_for_agents(service, store, HOST, 0, wanted) as url:
+        assert url.startswith(f"https://{HOST}:")
+        assert not started.exists()
+        wanted.set()
+
+        async def begun() -> bool | Pending[bool]:
+            return started.exists() or Pending("not yet")
+
+        await until(begun, what="the service", timeout_s=20, every_s=0.05)
+        await connect(url)
     store.close()

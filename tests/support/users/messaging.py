@@ -13,14 +13,19 @@ from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.routing import Mount
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
 from websockets.asyncio.client import ClientConnection, connect
 
 from hermesops.base.bell import Bell
 from hermesops.base.waiting import Pending, cancel, until
 from hermesops.connector.server import PATH, Connector
 from hermesops.connector.sockets import Delivering
-from hermesops.localcloud.vendors.telegram import PREFIX, LocalTelegram
+from hermesops.localcloud.vendors.phone.phone import PREFIX as PHONE
+from hermesops.localcloud.vendors.phone.phone import Phone, to_page
+from hermesops.localcloud.vendors.phone.telegram_chat import telegram_chat
+from hermesops.localcloud.vendors.telegram import PREFIX, WEBHOOK_PATH, LocalTelegram
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.messaging.messenger import Messenger
@@ -34,6 +39,7 @@ from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.users.messaging.answers import Answers
 from hermesops.users.messaging.budget import Budget, Pace
 from hermesops.users.messaging.door import TelegramDoor
+from hermesops.users.messaging.messengers.telegram.read import SECRET_HEADER
 from hermesops.users.messaging.messengers.telegram.send import TelegramBot
 from hermesops.users.messaging.relay_secrets import derive, sign
 from hermesops.users.messaging.router import Router, agent_of
@@ -79,12 +85,24 @@ class Messaging:
         """Of the connector."""
         return f"http://{HOST}:{self.port}"
 
+    @property
+    def phone_url(self) -> str:
+        """Of the phone, which shows the chat of ``PERSON``."""
+        return f"{self.telegram_url.removesuffix(PREFIX)}{PHONE}/"
+
+    async def take(self, request: Request) -> Response:
+        """Take what Telegram reports, as the users' API does."""
+        body, secret = await request.body(), request.headers.get(SECRET_HEADER, "")
+        await asyncio.to_thread(self.door.take, body, secret)
+        self.heard.ring()
+        return Response(status_code=204)
+
     def say(self, person: int, text: str) -> None:
         """Have Telegram report what a person writes, to a process that rings."""
-        self.take(person, text)
+        self.say_elsewhere(person, text)
         self.heard.ring()
 
-    def take(self, person: int, text: str) -> None:
+    def say_elsewhere(self, person: int, text: str) -> None:
         """Have Telegram report what a person writes, to another process."""
         self.door.take(json.dumps(self.telegram.message(person, text)).encode(), "hook")
 
@@ -151,16 +169,27 @@ def unix_listener(path: Path) -> socket.socket:
 @asynccontextmanager
 async def messaging(database: Database) -> AsyncIterator[Messaging]:
     """A local Telegram, and everything that a test may run beside it."""
-    telegram = LocalTelegram()
     listener = socket.create_server((HOST, 0))
+    url = f"http://{HOST}:{listener.getsockname()[1]}"
+    telegram = LocalTelegram(webhook=f"{url}{WEBHOOK_PATH}", secret="hook")
+    world = Messaging(database, telegram, f"{url}{PREFIX}")
+    phone = Phone([telegram_chat(telegram)])
+    routes = [
+        Mount(PREFIX, routes=telegram.routes()),
+        Route(PHONE, to_page),
+        Mount(PHONE, routes=phone.routes()),
+        Route(WEBHOOK_PATH, world.take, methods=["POST"]),
+    ]
     config = uvicorn.Config(
-        Starlette(routes=[Mount(PREFIX, routes=telegram.routes())]), log_config=None, lifespan="off"
-    )
+        Starlette(routes=routes), log_config=None, lifespan="off", timeout_graceful_shutdown=1
+    )  # pages wait long for changes
     server = uvicorn.Server(config)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
+    telegram.open()
     try:
-        yield Messaging(database, telegram, f"http://{HOST}:{listener.getsockname()[1]}{PREFIX}")
+        yield world
     finally:
+        await telegram.close()
         server.should_exit = True
         await asyncio.wait_for(serving, 10)
 

@@ -1,12 +1,15 @@
 """Events of a fleet, or of one instance: audit, stacks, operations, rollouts, observed changes. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from hermesops.base.narration import counted
 from hermesops.model.access.audit import AuditEntry
 from hermesops.model.ids import CellName
+from hermesops.model.messaging.record import Receipt
 from hermesops.model.operation import Operation, OperationStep
 from hermesops.model.rollout.records import RolloutId, RolloutTarget, TargetState
 from hermesops.model.rollout.release import ReleaseId
@@ -100,6 +103,29 @@ def counted_restarts(counts: Sequence[tuple[datetime, float]], *, subject: str) 
         Happening(at, "", "gateway_restart_seen", subject, f"counted {before:g} -> {count:g}")
         for (_, before), (at, count) in pairwise(counts)
         if count and count != before
+    )
+
+
+def message_counts(receipts: Iterable[Receipt], *, subject: str) -> tuple[Happening, ...]:
+    """How many messages of each messenger came in each hour, and their present states; at the time of the last one.
+
+    Args:
+        receipts: Oldest first.
+        subject: As ``instance/<id>``.
+    """
+    hours: dict[tuple[str, datetime], list[Receipt]] = {}
+    for receipt in receipts:
+        hours.setdefault((receipt.messenger, receipt.at.replace(minute=0, second=0, microsecond=0)), []).append(receipt)
+    return tuple(
+        Happening(of_hour[-1].at, "", "messages_received", subject, f"{messenger}: {_states(of_hour)}")
+        for (messenger, _), of_hour in hours.items()
+    )
+
+
+def _states(receipts: Sequence[Receipt]) -> str:
+    counts = Counter(receipt.state for receipt in receipts)
+    return ", ".join(
+        [counted(len(receipts), "message"), *(f"{count} {state}" for state, count in sorted(counts.items()))]
     )
 
 

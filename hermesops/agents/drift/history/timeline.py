@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from hermesops.agents.drift.history.changes import Happening, alert_changes, counted_restarts, timeline
+from hermesops.agents.drift.history.changes import Happening, alert_changes, counted_restarts, message_counts, timeline
 from hermesops.agents.health.samples.sample import HealthSample
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.ids import instance_subject
@@ -91,7 +91,7 @@ def _about(labels: "Mapping[str, str]") -> str:
 def instance_timeline(
     registry: "Registry", instance: "Instance", since: datetime | None, past: Monitored = Monitored()
 ) -> tuple[Happening, ...]:
-    """Audit, operations, rollouts, restarts and alerts of an instance in one order, the newest last.
+    """Audit, operations, rollouts, restarts, alerts and counts of messages of an instance in one order, newest last.
 
     Args:
         past: Events by monitoring; its count of restarts replaces health samples of the same time.
@@ -117,7 +117,9 @@ def instance_timeline(
     if past.counts_since:
         restarts = [restart for restart in restarts if restart[0] < past.counts_since]
     events = timeline(entries, steps, targets, restarts, subject=subject, since=since)
-    return tuple(sorted((*events, *past.happenings), key=lambda event: event.at))
+    receipts = registry.messages.received_by(instance.id, since, limit=_ENTRIES)
+    messages = message_counts(receipts, subject=subject)
+    return tuple(sorted((*events, *messages, *past.happenings), key=lambda event: event.at))
 
 
 @dataclass(frozen=True)

@@ -98,9 +98,9 @@ def timeline(
 ) -> None:
     """List the history of one instance, the newest last: audit, steps of operations, rollouts, restarts, alerts.
 
-    From the registry, and where there is monitoring, also from that: alerts, and restarts of the gateway, of the last
-    7 days without --since. Without it, restarts are known from health samples, which rollouts and `fleet status --ask`
-    record and which are kept for 7 days.
+    Messages of its user in messengers are counted by the hour. From the registry, and where there is monitoring, also
+    from that: alerts, and restarts of the gateway, of the last 7 days without --since. Without it, restarts are known
+    from health samples, which rollouts and `fleet status --ask` record and which are kept for 7 days.
     """
     begin = values.since(since) if since else None
     container, instance = find_instance(user)

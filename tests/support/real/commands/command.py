@@ -149,6 +149,7 @@ async def local_world(
     driver: str = "",
     variables: Mapping[str, str] | None = None,
     program: Sequence[str] = (),
+    vendors: bool = False,
 ) -> AsyncIterator[Command]:
     """A running local world with an image in it; nothing of it is left afterwards.
 
@@ -159,12 +160,13 @@ async def local_world(
         driver: What runs them; the default unless given.
         variables: What else is set.
         program: What runs its commands; forks unless given.
+        vendors: Whether stand-ins of vendors run beside it.
     """
     chosen = {"HERMESOPS_LOCAL_BASE": base, "HERMESOPS_LOCAL_DRIVER": driver, **(variables or {})}
     command = Command(home, {name: value for name, value in chosen.items() if value}, tuple(program) or forks())
     remember_world(home / "local" / "world")
     try:
-        await command.ok("local", "up")
+        await command.ok("local", "up", *(["--vendors"] if vendors else []))
         if image:
             await command.ok("image", "build")
         yield command

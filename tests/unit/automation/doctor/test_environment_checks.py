@@ -14,6 +14,7 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.access.audit import ChainFinding, ChainReport
 from hermesops.model.check import Verdict
 from hermesops.settings.environment import Environment
+from hermesops.settings.sections import MessengerSettings
 from tests.support.fakes.parts import part
 
 
@@ -52,6 +53,7 @@ def checks(home: Path, name: str = "staging", **parts: Any) -> EnvironmentChecks
         "bucket": bucket,
         "account": {},
         "state_opens": bucket,
+        "messengers": MessengerSettings,
     }
     return EnvironmentChecks(**(usual | parts))
 

@@ -1,6 +1,7 @@
 /** The sections about the user's agent, in the menu's order. */
 
 import { jobs } from "./jobs.js";
+import { messengers } from "./messengers.js";
 import { connections } from "./connections.js";
 import { plan } from "./plan.js";
 import { settings } from "./settings.js";
@@ -15,4 +16,4 @@ import { usage } from "./usage.js";
  */
 
 /** @type {Section[]} */
-export const SECTIONS = [plan, usage, settings, jobs, connections];
+export const SECTIONS = [plan, usage, settings, jobs, connections, messengers];

@@ -13,6 +13,9 @@ from hermesops.wire import strict_json
 from hermesops.wire.foreign_text import one_line
 
 SECRET_HEADER = "x-telegram-bot-api-secret-token"  # noqa: S105 - a header's name
+WEBHOOK_PATH = "/webhooks/telegram"
+"""Path of the users' API that takes updates."""
+
 LARGEST = 1 << 20
 """Bytes of an update; Telegram's longest text has 4,096 units."""
 

@@ -1,10 +1,11 @@
 """Sends messages by Telegram's Bot API. The bot's token is in the address of each request, so that none is logged.
 
-Source: Telegram Bot API, "Making requests", "ResponseParameters", ``sendMessage``, ``sendChatAction``; its FAQ for
-bots, "My bot is hitting limits".
+Source: Telegram Bot API, "Making requests", "ResponseParameters", ``sendMessage``, ``sendChatAction``,
+``getWebhookInfo``, ``setWebhook``; its FAQ for bots, "My bot is hitting limits".
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -27,6 +28,21 @@ _LONGEST_LIMIT_S = 3 * 3600.0
 """The longest wait that is believed; users report bans of three hours."""
 
 _UNKNOWN_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """An address to which Telegram sends updates.
+
+    Attributes:
+        url: Empty for none.
+        waiting: Updates that were not taken yet.
+        problem: Why the last one was not taken, in Telegram's words; empty for none.
+    """
+
+    url: str
+    waiting: int = 0
+    problem: str = ""
 
 
 class TelegramBot:
@@ -64,12 +80,42 @@ class TelegramBot:
         status, answer = await self._exchange("getMe", {})
         result = _object(answer).get("result")
         name = result.get("username") if isinstance(result, Mapping) else None
-        if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND}:
-            hint = Hint(("secrets", "set", "telegram.token", "--from", "FILE"))
-            raise RefusedError("Telegram does not take the token of the bot", hint=hint)
         if status != HTTPStatus.OK or not isinstance(name, str):
-            raise UnavailableError(f"Telegram answers HTTP {status}")
+            raise _not_told(status)
         return one_line(name, longest=64)
+
+    async def webhook(self) -> Webhook:
+        """The address to which Telegram sends updates, and how that goes.
+
+        Raises:
+            RefusedError: Telegram does not take the token.
+            UnavailableError: Telegram does not answer.
+        """
+        status, answer = await self._exchange("getWebhookInfo", {})
+        info = _object(answer).get("result")
+        if status != HTTPStatus.OK or not isinstance(info, Mapping):
+            raise _not_told(status)
+        waiting = info.get("pending_update_count")
+        return Webhook(
+            url=one_line(str(info.get("url") or ""), longest=256),
+            waiting=waiting if isinstance(waiting, int) and not isinstance(waiting, bool) else 0,
+            problem=one_line(str(info.get("last_error_message") or ""), longest=200),
+        )
+
+    async def set_webhook(self, url: str, secret: str) -> None:
+        """Have Telegram send updates to an address from now on, with this secret; repeating it changes nothing.
+
+        Raises:
+            RefusedError: Telegram does not take the token, or the address.
+            UnavailableError: Telegram does not answer.
+        """
+        body = {"url": url, "secret_token": secret, "allowed_updates": ["message", "my_chat_member", "callback_query"]}
+        status, answer = await self._exchange("setWebhook", body)
+        if status == HTTPStatus.BAD_REQUEST:
+            words = one_line(str(_object(answer).get("description") or ""), longest=200)
+            raise RefusedError(f"Telegram does not take the address {url}: {words}")
+        if status != HTTPStatus.OK:
+            raise _not_told(status)
 
     async def _call(self, method: str, body: Mapping[str, object]) -> Delivery:
         try:
@@ -97,6 +143,14 @@ class TelegramBot:
         except (httpx.HTTPError, UnreadableAnswerError, OSError) as error:
             raise UnknownOutcomeError(f"no answer of Telegram's: {type(error).__name__}") from None
         return response.status_code, answer
+
+
+def _not_told(status: int) -> RefusedError | UnavailableError:
+    """The error for an answer without a result."""
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND}:
+        hint = Hint(("secrets", "set", "telegram.token", "--from", "FILE"))
+        return RefusedError("Telegram does not take the token of the bot", hint=hint)
+    return UnavailableError(f"Telegram answers HTTP {status}")
 
 
 def delivery_of(status: int, answer: bytes) -> Delivery:

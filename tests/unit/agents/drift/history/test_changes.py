@@ -3,9 +3,10 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.agents.drift.history.changes import timeline
+from hermesops.agents.drift.history.changes import message_counts, timeline
 from hermesops.model.access.audit import AuditEntry
 from hermesops.model.ids import CellName, InstanceId, OperationId
+from hermesops.model.messaging.record import Receipt
 from hermesops.model.operation import Operation, OperationKind, OperationStatus, OperationStep
 from hermesops.model.plan import Plan
 from hermesops.model.rollout.records import Progress, RolloutId, RolloutTarget, Target, TargetState
@@ -95,3 +96,19 @@ def test_what_was_before_is_left_out_and_so_is_a_rollout_that_has_not_come_to_it
     rollouts = [(RolloutId(name), ReleaseId("new"), target) for name, target in (("r1", TARGET), ("r2", waiting))]
     happenings = timeline([entry(1, 1)], [], rollouts, [], subject=SUBJECT, since=at(7))
     assert [happening.what for happening in happenings] == ["rollout_confirmed", "rollout_rolled_back"]
+
+
+def test_messages_are_counted_by_the_hour_and_messenger_at_the_time_of_the_last() -> None:
+    receipts = [
+        Receipt(at(1), "telegram", "answered"),
+        Receipt(at(2), "slack", "dead"),
+        Receipt(at(59), "telegram", "queued"),
+        Receipt(at(60), "telegram", "answered"),
+    ]
+    counts = {(each.at, each.detail) for each in message_counts(receipts, subject=SUBJECT)}
+    assert counts == {
+        (at(59), "telegram: 2 messages, 1 answered, 1 queued"),
+        (at(2), "slack: 1 message, 1 dead"),
+        (at(60), "telegram: 1 message, 1 answered"),
+    }
+    assert message_counts([], subject=SUBJECT) == ()
