@@ -4,7 +4,8 @@ import asyncio
 import os
 import secrets
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -13,24 +14,22 @@ from hermesops.base.bell import Bell
 from hermesops.base.waiting import pause
 from hermesops.connector.server import Connector
 from hermesops.connector.sockets import Delivering
-from hermesops.errors import HermesError, Hint, UsageError
+from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
-from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.gateways import Gateways
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.users.messaging.answers import Answers
-from hermesops.users.messaging.budget import Budget, Pace
+from hermesops.users.messaging.bots import Bot, bots_of
+from hermesops.users.messaging.budget import Budget
 from hermesops.users.messaging.router import Router
-from hermesops.users.messaging.secrets import bot_of, gateway_secrets
+from hermesops.users.messaging.secrets import gateway_secrets
 from hermesops.users.messaging.sender import Sender
 from hermesops.users.messaging.sweep import Sweep
 from hermesops.users.messaging.transcripts import ChatTranscripts
+from hermesops.users.messaging.typing_signs import TypingSigns
 
 if TYPE_CHECKING:
     from hermesops.settings.environment import Environment
-
-_TELEGRAM = Pace(chat_s=1.0, a_second=25)
-"""Below what Telegram documents: a message a second to a chat, some 30 a second in all."""
 
 _SWEEP_EVERY_S = 5.0
 _FORGET_EVERY = 720
@@ -50,14 +49,12 @@ async def serve(env: "Environment", listener: socket.socket) -> None:
         UnavailableError: The database does not answer.
     """
     container = ConnectorContainer(env)
-    if not env.settings.messengers.telegram_bot:
-        hint = Hint(("settings", "set", "messengers.telegram_bot", "NAME"))
-        raise UsageError("missing messengers.telegram_bot, the bot by which users write to agents", hint=hint)
+    bots = bots_of(env.settings.messengers, container.secrets)
     await asyncio.to_thread(container.require_tables)
-    parts = _Parts(container)
+    parts = _Parts(container, bots)
     try:
         async with asyncio.TaskGroup() as group:
-            for work in (parts.router.run(), parts.sender.run(), parts.wake(), parts.sweep_on()):
+            for work in (parts.router.run(), *parts.of_messengers(), *parts.of_bells(), parts.sweep_on()):
                 group.create_task(work)
             await parts.connector.serve(listener)
     except BaseExceptionGroup as errors:
@@ -67,31 +64,50 @@ async def serve(env: "Environment", listener: socket.socket) -> None:
 class _Parts:
     """The parts of a connector, and the bells between them."""
 
-    def __init__(self, container: ConnectorContainer) -> None:
-        rows, env = container.user_rows, container.env
+    def __init__(self, container: ConnectorContainer, bots: Sequence[Bot]) -> None:
+        rows = container.user_rows
         self._accounts, self._incoming = container.messenger_accounts, container.incoming_messages
         self._outgoing = container.outgoing_messages
-        self._queued, answered = Bell(), Bell()
+        self._queued, self._answered = Bell(), Bell()
         answers = Answers(self._accounts, container.accounts, self._incoming, self._outgoing)
         holder = f"{os.getpid()}-{secrets.token_hex(6)}"
-        delivering = Delivering(holder, AgentSockets(rows), self._incoming, answers, answered)
+        delivering = Delivering(holder, AgentSockets(rows), self._incoming, answers, self._answered)
         self._gateways, self._secrets = Gateways(rows), container.secrets
         self.connector = Connector(delivering, self._secrets_of)
         self.router = Router(
-            self._accounts, container.accounts, self._incoming, self._outgoing, Bell(), self._queued, answered
+            self._accounts, container.accounts, self._incoming, self._outgoing, Bell(), self._queued, self._answered
         )
-        bot = bot_of(env.settings.messengers, container.secrets)
-        self.sender = Sender(Messenger.TELEGRAM, self._outgoing, self._accounts, Budget(_TELEGRAM), bot.send, answered)
+        self._bots, self._written = bots, {bot.messenger: Bell() for bot in bots}
         self._sweep = Sweep(self._incoming, self._outgoing, ChatTranscripts(container.relay_client).read)
 
     def _secrets_of(self, instance_id: InstanceId) -> tuple[str, ...]:
         return gateway_secrets(self._secrets, instance_id, self._gateways.generations(instance_id))
 
-    async def wake(self) -> None:
+    def of_messengers(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """The work of each messenger's bot: sending, and showing that agents are at work."""
+        for bot in self._bots:
+            bell = self._written[bot.messenger]
+            yield Sender(bot.messenger, self._outgoing, self._accounts, Budget(bot.pace), bot.send, bell).run()
+            if bot.show_typing is not None:
+                yield TypingSigns(bot.messenger, self._incoming, bot.show_typing).run()
+
+    def of_bells(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """The work between the parts: each wakes the next one."""
+        yield self._wake_sockets()
+        yield self._wake_senders()
+
+    async def _wake_sockets(self) -> None:
         """Wake agents' sockets when messages were queued."""
         while True:
             await self._queued.wait(_WAKE_S)
             self.connector.ring()
+
+    async def _wake_senders(self) -> None:
+        """Wake the sender of each messenger when answers were queued: a bell wakes one."""
+        while True:
+            await self._answered.wait(_WAKE_S)
+            for bell in self._written.values():
+                bell.ring()
 
     async def sweep_on(self) -> None:
         """Look into silent messages every few seconds, and drop old texts every hour."""

@@ -20,7 +20,7 @@ from hermesops.base.bell import Bell
 from hermesops.base.waiting import Pending, cancel, until
 from hermesops.connector.server import PATH, Connector
 from hermesops.connector.sockets import Delivering
-from hermesops.localcloud.vendors.telegram import PREFIX, LocalTelegram
+from hermesops.localcloud.vendors.telegram import PREFIX
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.messenger import Messenger
@@ -32,14 +32,17 @@ from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry.database import Database
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.users.messaging.answers import Answers
-from hermesops.users.messaging.budget import Budget, Pace
+from hermesops.users.messaging.bots import TELEGRAM_PACE
+from hermesops.users.messaging.budget import Budget
 from hermesops.users.messaging.door import TelegramDoor
 from hermesops.users.messaging.messengers.telegram.send import TelegramBot
 from hermesops.users.messaging.relay_secrets import derive, sign
 from hermesops.users.messaging.router import Router
 from hermesops.users.messaging.sender import Sender
+from hermesops.users.messaging.typing_signs import TypingSigns
 from tests.support.real.edge import free_port
 from tests.support.real.stores.registries import KEYS
+from tests.support.users.strict_telegram import StrictTelegram
 
 HOST = "127.0.0.1"
 ROOT = bytes(range(32))
@@ -55,7 +58,7 @@ class Messaging:
     """
 
     database: Database
-    telegram: LocalTelegram
+    telegram: StrictTelegram
     telegram_url: str
     port: int = field(default_factory=free_port)
     path: Path | None = None
@@ -117,8 +120,9 @@ class Messaging:
         agents = UserAccounts(self.database)
         router = Router(self.accounts, agents, self.incoming, self.outgoing, self.heard, self.queued, self.answered)
         bot = TelegramBot(lambda: self.telegram.token, self.telegram_url)
-        budget = Budget(Pace(chat_s=1.0, a_second=25))
+        budget = Budget(TELEGRAM_PACE)
         sender = Sender(Messenger.TELEGRAM, self.outgoing, self.accounts, budget, bot.send, self.answered)
+        signs = TypingSigns(Messenger.TELEGRAM, self.incoming, bot.show_typing)
 
         async def wake() -> None:
             while True:
@@ -127,7 +131,8 @@ class Messaging:
 
         listener = unix_listener(self.path) if self.path else socket.create_server((HOST, self.port))
         works = [
-            asyncio.ensure_future(each) for each in (connector.serve(listener), router.run(), sender.run(), wake())
+            asyncio.ensure_future(each)
+            for each in (connector.serve(listener), router.run(), sender.run(), signs.run(), wake())
         ]
         try:
             yield connector
@@ -149,7 +154,7 @@ def unix_listener(path: Path) -> socket.socket:
 @asynccontextmanager
 async def messaging(database: Database) -> AsyncIterator[Messaging]:
     """A local Telegram, and everything that a test may run beside it."""
-    telegram = LocalTelegram()
+    telegram = StrictTelegram()
     listener = socket.create_server((HOST, 0))
     config = uvicorn.Config(
         Starlette(routes=[Mount(PREFIX, routes=telegram.routes())]), log_config=None, lifespan="off"

@@ -14,6 +14,7 @@ from hermesops.base.network.http import client
 from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.messaging.message import Outgoing
 from hermesops.users.messaging.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
+from hermesops.users.messaging.messengers.telegram import write
 from hermesops.vendor.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError
 from hermesops.wire import strict_json
 from hermesops.wire.foreign_text import one_line
@@ -45,14 +46,14 @@ class TelegramBot:
         """Send a part, once. Raises nothing: what became of it is the result."""
         body = {
             "chat_id": int(outgoing.vendor_chat),
-            "text": outgoing.text,
+            **write.parse(outgoing.text),
             "link_preview_options": {"is_disabled": True},
         }
         return await self._call("sendMessage", body)
 
-    async def show_typing(self, vendor_chat: str) -> None:
-        """Show that an answer is being written, for five seconds; a failure is not worth a word."""
-        await self._call("sendChatAction", {"chat_id": int(vendor_chat), "action": "typing"})
+    async def show_typing(self, vendor_chat: str) -> Delivery:
+        """Show that an answer is being written, for five seconds or until a message comes."""
+        return await self._call("sendChatAction", {"chat_id": int(vendor_chat), "action": "typing"})
 
     async def name(self) -> str:
         """The bot's name at Telegram.
