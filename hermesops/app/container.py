@@ -215,6 +215,7 @@ class Container:
     incoming_messages = cached_property(parts.messaging.incoming_messages)
     messenger_links = parts.messaging.messenger_links
     telegram_door = parts.messaging.telegram_door
+    slack_door = parts.messaging.slack_door
     connector_handover = cached_property(parts.messaging.connector_handover)
     billing_policy = cached_property(parts.users.billing_policy)
     user_requests = cached_property(parts.users.user_requests)

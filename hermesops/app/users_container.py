@@ -49,6 +49,7 @@ class UsersContainer(RowsContainer):
     incoming_messages = cached_property(parts.messaging.incoming_messages)
     messenger_links = parts.messaging.messenger_links
     telegram_door = parts.messaging.telegram_door
+    slack_door = parts.messaging.slack_door
 
 
 class ConnectorContainer(RowsContainer):

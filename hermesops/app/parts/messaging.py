@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from hermesops.store.message_rows.accounts import MessengerAccounts
     from hermesops.store.message_rows.incoming import IncomingMessages
     from hermesops.store.message_rows.outgoing import OutgoingMessages
-    from hermesops.users.messaging.door import TelegramDoor
+    from hermesops.users.messaging.door import SlackDoor, TelegramDoor
     from hermesops.users.messaging.handover import ConnectorHandover
     from hermesops.users.messaging.links import MessengerLinks
 
@@ -36,11 +36,10 @@ def outgoing_messages(container: "RowsContainer") -> "OutgoingMessages":
 
 def messenger_links(container: "Container | UsersContainer") -> "MessengerLinks | None":
     """Links of users' accounts; ``None`` where the platform has no bot."""
-    from hermesops.model.messaging.messenger import Messenger
     from hermesops.users.messaging.links import MessengerLinks
 
-    bot = container.env.settings.messengers.telegram_bot
-    return MessengerLinks(container.messenger_accounts, {Messenger.TELEGRAM: bot}) if bot else None
+    bots = container.env.settings.messengers.bots
+    return MessengerLinks(container.messenger_accounts, bots) if bots else None
 
 
 def connector_handover(container: "Container") -> "ConnectorHandover":
@@ -69,3 +68,16 @@ def telegram_door(container: "Container | UsersContainer") -> "TelegramDoor | No
     if container.secrets.find(TELEGRAM_SECRET) is None:
         return None
     return TelegramDoor(partial(webhook_secrets, container.secrets), container.incoming_messages.add)
+
+
+def slack_door(container: "Container | UsersContainer") -> "SlackDoor | None":
+    """Takes Slack's events; ``None`` where there is no signing secret."""
+    from functools import partial
+
+    from hermesops.access.secrets.catalog import SLACK_SECRET
+    from hermesops.users.messaging.door import SlackDoor
+    from hermesops.users.messaging.secrets import slack_secrets
+
+    if container.secrets.find(SLACK_SECRET) is None:
+        return None
+    return SlackDoor(partial(slack_secrets, container.secrets), container.incoming_messages.add)

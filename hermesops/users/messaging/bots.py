@@ -10,7 +10,7 @@ from hermesops.model.messaging.messenger import Messenger
 from hermesops.settings.sections import MessengerSettings
 from hermesops.users.messaging.budget import Pace
 from hermesops.users.messaging.delivery import Delivery
-from hermesops.users.messaging.secrets import bot_of
+from hermesops.users.messaging.secrets import slack_bot, telegram_bot
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,14 @@ class Bot:
     show_typing: Callable[[str], Awaitable[Delivery]] | None = None
 
 
-TELEGRAM_PACE = Pace(chat_s=1.0, a_second=20)
-"""Telegram documents a message a second to a chat, some 30 a second in all; signs of typing take some of these."""
+TELEGRAM_PACE = Pace(chat_s=1.1, a_second=20)
+"""Telegram documents a message a second to a chat, some 30 a second in all; signs of typing take some of these.
+
+The tenth is for messages that take longer to arrive than the next one does.
+"""
+
+SLACK_PACE = Pace(chat_s=1.1, a_second=5)
+"""Slack documents a message a second to a channel, and several hundred a minute to a workspace."""
 
 
 def bots_of(settings: MessengerSettings, secrets: Secrets) -> tuple[Bot, ...]:
@@ -41,9 +47,12 @@ def bots_of(settings: MessengerSettings, secrets: Secrets) -> tuple[Bot, ...]:
     """
     bots: list[Bot] = []
     if settings.telegram_bot:
-        telegram = bot_of(settings, secrets)
+        telegram = telegram_bot(settings, secrets)
         bots.append(Bot(Messenger.TELEGRAM, TELEGRAM_PACE, telegram.send, telegram.show_typing))
+    if settings.slack_app:
+        bots.append(Bot(Messenger.SLACK, SLACK_PACE, slack_bot(settings, secrets).send))
     if not bots:
         hint = Hint(("settings", "set", "messengers.telegram_bot", "NAME"))
-        raise UsageError("missing messengers.telegram_bot, the bot by which users write to agents", hint=hint)
+        missing = "missing messengers.telegram_bot or messengers.slack_app, the bot by which users write to agents"
+        raise UsageError(missing, hint=hint)
     return tuple(bots)

@@ -1,4 +1,4 @@
-"""Everything between a messenger and an agent's socket, in one process: rows, router, sender, connector, Telegram."""
+"""Everything between messengers and an agent's socket, in one process: rows, router, senders, connector, vendors."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from hermesops.base.bell import Bell
 from hermesops.base.waiting import Pending, cancel, until
 from hermesops.connector.server import PATH, Connector
 from hermesops.connector.sockets import Delivering
-from hermesops.localcloud.vendors.telegram import PREFIX
+from hermesops.localcloud.vendors import slack, telegram
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.messenger import Messenger
@@ -32,9 +32,10 @@ from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry.database import Database
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.users.messaging.answers import Answers
-from hermesops.users.messaging.bots import TELEGRAM_PACE
+from hermesops.users.messaging.bots import SLACK_PACE, TELEGRAM_PACE, Bot
 from hermesops.users.messaging.budget import Budget
-from hermesops.users.messaging.door import TelegramDoor
+from hermesops.users.messaging.door import SlackDoor, TelegramDoor
+from hermesops.users.messaging.messengers.slack.send import SlackBot
 from hermesops.users.messaging.messengers.telegram.send import TelegramBot
 from hermesops.users.messaging.relay_secrets import derive, sign
 from hermesops.users.messaging.router import Router
@@ -59,7 +60,8 @@ class Messaging:
 
     database: Database
     telegram: StrictTelegram
-    telegram_url: str
+    slack: slack.LocalSlack
+    vendors_url: str
     port: int = field(default_factory=free_port)
     path: Path | None = None
     accounts: MessengerAccounts = field(init=False)
@@ -75,6 +77,17 @@ class Messaging:
         self.incoming = IncomingMessages(self.database, KEYS)
         self.outgoing = OutgoingMessages(self.database, KEYS)
         self.door = TelegramDoor(lambda: ("hook",), self.incoming.add)
+        self.slack_door = SlackDoor(lambda: (self.slack.secret,), self.incoming.add)
+
+    @property
+    def telegram_url(self) -> str:
+        """Of the Bot API."""
+        return f"{self.vendors_url}{telegram.PREFIX}"
+
+    @property
+    def slack_url(self) -> str:
+        """Of the Web API."""
+        return f"{self.vendors_url}{slack.PREFIX}"
 
     @property
     def url(self) -> str:
@@ -113,16 +126,23 @@ class Messaging:
         parts = Delivering("test", AgentSockets(self.database), self.incoming, answers, self.answered)
         return Connector(parts, self.secrets_of)
 
+    async def _sender(self, bot: Bot) -> None:
+        budget = Budget(bot.pace)
+        await Sender(bot.messenger, self.outgoing, self.accounts, budget, bot.send, self.answered).run()
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Connector]:
         """Run router, sender and connector until the block ends."""
         connector = self.running_connector = self.connector()
         agents = UserAccounts(self.database)
         router = Router(self.accounts, agents, self.incoming, self.outgoing, self.heard, self.queued, self.answered)
-        bot = TelegramBot(lambda: self.telegram.token, self.telegram_url)
-        budget = Budget(TELEGRAM_PACE)
-        sender = Sender(Messenger.TELEGRAM, self.outgoing, self.accounts, budget, bot.send, self.answered)
-        signs = TypingSigns(Messenger.TELEGRAM, self.incoming, bot.show_typing)
+        telegram_bot = TelegramBot(lambda: self.telegram.token, self.telegram_url)
+        slack_bot = SlackBot(lambda: self.slack.token, self.slack_url)
+        signs = TypingSigns(Messenger.TELEGRAM, self.incoming, telegram_bot.show_typing)
+        senders = (
+            self._sender(Bot(Messenger.TELEGRAM, TELEGRAM_PACE, telegram_bot.send)),
+            self._sender(Bot(Messenger.SLACK, SLACK_PACE, slack_bot.send)),
+        )
 
         async def wake() -> None:
             while True:
@@ -132,7 +152,7 @@ class Messaging:
         listener = unix_listener(self.path) if self.path else socket.create_server((HOST, self.port))
         works = [
             asyncio.ensure_future(each)
-            for each in (connector.serve(listener), router.run(), sender.run(), signs.run(), wake())
+            for each in (connector.serve(listener), router.run(), *senders, signs.run(), wake())
         ]
         try:
             yield connector
@@ -153,16 +173,18 @@ def unix_listener(path: Path) -> socket.socket:
 
 @asynccontextmanager
 async def messaging(database: Database) -> AsyncIterator[Messaging]:
-    """A local Telegram, and everything that a test may run beside it."""
-    telegram = StrictTelegram()
+    """The local world's messengers, and everything that a test may run beside them."""
+    local_telegram, local_slack = StrictTelegram(), slack.LocalSlack()
+    routes = [
+        Mount(telegram.PREFIX, routes=local_telegram.routes()),
+        Mount(slack.PREFIX, routes=local_slack.routes()),
+    ]
     listener = socket.create_server((HOST, 0))
-    config = uvicorn.Config(
-        Starlette(routes=[Mount(PREFIX, routes=telegram.routes())]), log_config=None, lifespan="off"
-    )
+    config = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off")
     server = uvicorn.Server(config)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     try:
-        yield Messaging(database, telegram, f"http://{HOST}:{listener.getsockname()[1]}{PREFIX}")
+        yield Messaging(database, local_telegram, local_slack, f"http://{HOST}:{listener.getsockname()[1]}")
     finally:
         server.should_exit = True
         await asyncio.wait_for(serving, 10)

@@ -86,7 +86,7 @@ class _Reader:
                 self._end(value if isinstance(value, str) else next(iter(value)), end)
             elif kind == "Code":
                 self._write(start, end, value, Style(code=True))
-            elif kind in {"Text", "Html", "InlineHtml"}:
+            elif kind == "Text":
                 self._write(start, end, value)
 
     def keep(self, until: int) -> None:
