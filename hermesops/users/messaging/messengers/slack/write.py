@@ -4,6 +4,8 @@ Source: Slack, "Formatting text for app surfaces": ``&``, ``<`` and ``>`` are es
 mention a person, a channel or everybody; links are ``<ADDRESS|TEXT>``.
 """
 
+import re
+
 from hermesops.users.messaging.texts import marked_text
 from hermesops.users.messaging.texts.marked_text import Marks
 from hermesops.users.messaging.texts.styled_text import StyledText
@@ -22,9 +24,17 @@ def _link(address: str, text: str) -> str:
 _MARKS = Marks(bold="*", italic="_", strike="~", escape=escape, link=_link)
 
 
+_COMMAND = re.compile(r"(?<![\w/.])/(approve|deny)(?![\w/])")
+
+
 def write(text: StyledText) -> str:
-    """A part as it is sent."""
-    return marked_text.write(text, _MARKS)
+    """A part as it is sent.
+
+    A request for approval names ``/approve`` and ``/deny``, which Slack keeps to itself: it names ``!approve`` here.
+    """
+    written = marked_text.write(text, _MARKS)
+    is_request = set(_COMMAND.findall(written)) == {"approve", "deny"}
+    return _COMMAND.sub(r"!\1", written) if is_request else written
 
 
 def measure(text: StyledText) -> int:

@@ -77,6 +77,8 @@ def test_more_entities_than_telegram_counts_are_left_out() -> None:
         ("- a\n- b", "\u2022 a\n\u2022 b"),
         ("`` a`b ``", "`a\u02cbb`"),
         ("> q", "&gt; q"),
+        ("`/approve`, `/approve session` or /deny", "`!approve`, `!approve session` or !deny"),
+        ("POST /approve, see docs/deny", "POST /approve, see docs/deny"),
         ("a ```b", "a `\u200b`\u200b`b"),
         ("a\\``b`", "a`\u200b`b`"),
     ],
