@@ -155,7 +155,7 @@ def test_the_door_keeps_messages_and_refuses_what_slack_did_not_sign() -> None:
     assert door.take(question, "1000000", signature("1000000", question), NOW) == "abc"
     for body in (event(), b"not json", event(bot_id="B1")):
         assert door.take(body, "1000000", signature("1000000", body), NOW) == ""
-    with pytest.raises(UnsignedReportError):
+    with pytest.raises(UnsignedReportError, match="does not come from Slack"):
         door.take(event(), "1000000", signature("1000000"), NOW)
     assert [update.text for update in kept] == ["hello"]
 
