@@ -24,7 +24,7 @@ from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
 from hermesops.users.connections.service import Connections
-from hermesops.users.messaging.door import TelegramDoor
+from hermesops.users.messaging.door import SlackDoor, TelegramDoor
 from hermesops.users.messaging.links import MessengerLinks
 from hermesops.users.user_requests.service import Requests
 
@@ -78,7 +78,8 @@ class ApiParts(ConnectionParts):
         settings: ``None`` where this process may not read settings.
         stripe: ``None`` where there is no signing secret of Stripe's.
         messengers: ``None`` where the platform has no bot.
-        telegram: As ``messengers``.
+        telegram: ``None`` where there is no secret of Telegram's webhook.
+        slack: ``None`` where there is no signing secret of Slack's.
     """
 
     accounts: UserAccounts
@@ -93,6 +94,7 @@ class ApiParts(ConnectionParts):
     stripe: StripeDoor | None = None
     messengers: MessengerLinks | None = None
     telegram: TelegramDoor | None = None
+    slack: SlackDoor | None = None
     counts: RequestCounts = field(default_factory=RequestCounts)
 
 

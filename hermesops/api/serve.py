@@ -196,6 +196,7 @@ def _parts(
         stripe=container.stripe_door(),
         messengers=container.messenger_links(),
         telegram=container.telegram_door(),
+        slack=container.slack_door(),
         connections=local.connections if local else None,
         agent_calls=local.agent_calls if local else None,
     )

@@ -326,7 +326,7 @@ class PlatformParts:
         """The users' half of the platform; nothing of it while the registry is elsewhere."""
         from urllib.parse import urlsplit
 
-        from hermesops.access.secrets.catalog import BILLING_SECRET, MESSAGES_KEY, TELEGRAM_SECRET
+        from hermesops.access.secrets.catalog import BILLING_SECRET, MESSAGES_KEY, SLACK_SECRET, TELEGRAM_SECRET
         from hermesops.platform.connection.settings import is_connected
         from hermesops.platform.parts.connector_keys import connector_keys
         from hermesops.platform.parts.control import project_key
@@ -340,6 +340,7 @@ class PlatformParts:
                 "messages_key": secrets.read(MESSAGES_KEY),
                 "billing_secret": secrets.find(BILLING_SECRET) or "",
                 "telegram_secret": secrets.find(TELEGRAM_SECRET) or "",
+                "slack_secret": secrets.find(SLACK_SECRET) or "",
             }
 
         return UsersHalf(

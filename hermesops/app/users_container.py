@@ -58,6 +58,7 @@ class UsersContainer(RowsContainer):
     link_addresses = ADDRESSES
     messenger_links = parts.messaging.messenger_links
     telegram_door = parts.messaging.telegram_door
+    slack_door = parts.messaging.slack_door
 
 
 class ConnectorContainer(RowsContainer):

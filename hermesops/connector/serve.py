@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,19 +18,19 @@ from hermesops.base.bell import Bell
 from hermesops.base.waiting import pause
 from hermesops.connector.server import Connector
 from hermesops.connector.sockets import Delivering
-from hermesops.errors import HermesError, Hint, UsageError
+from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
-from hermesops.model.messaging.messenger import Messenger
-from hermesops.settings.sections import MessengerSettings
 from hermesops.store.message_rows.gateways import Gateways
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.users.messaging.answers import Answers
-from hermesops.users.messaging.budget import Budget, Pace
+from hermesops.users.messaging.bots import Bot, bots_of
+from hermesops.users.messaging.budget import Budget
 from hermesops.users.messaging.router import Router, agent_of
-from hermesops.users.messaging.secrets import bot_of, gateway_secrets
+from hermesops.users.messaging.secrets import gateway_secrets
 from hermesops.users.messaging.sender import Sender
 from hermesops.users.messaging.sweep import Sweep
 from hermesops.users.messaging.transcripts import ChatTranscripts
+from hermesops.users.messaging.typing_signs import TypingSigns
 
 if TYPE_CHECKING:
     import ssl
@@ -39,11 +39,9 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.settings.environment import Environment
 
-_TELEGRAM = Pace(chat_s=1.0, a_second=25)
-"""Below what Telegram documents: a message a second to a chat, some 30 a second in all."""
-
 _SWEEP_EVERY_S = 5.0
 _FORGET_EVERY = 720
+_WAKE_S = 1.0
 
 log = structlog.get_logger()
 
@@ -59,9 +57,9 @@ async def serve(env: "Environment", listener: socket.socket) -> None:
         UnavailableError: The database does not answer.
     """
     container = ConnectorContainer(env)
-    _require_bot(container.messenger_settings)
+    bots = bots_of(container.messenger_settings, container.secrets)
     await asyncio.to_thread(container.require_tables)
-    await _serve(_Parts(container, container.relay_client), listener)
+    await _serve(_Parts(container, container.relay_client, bots), listener)
 
 
 async def serve_local(container: "Container", listener: socket.socket) -> None:
@@ -72,17 +70,11 @@ async def serve_local(container: "Container", listener: socket.socket) -> None:
         RefusedError: The key of the authority that machines trust is gone.
         UnavailableError: The local world is not up.
     """
-    _require_bot(container.messenger_settings)
+    bots = bots_of(container.messenger_settings, container.secrets)
     authority = await asyncio.to_thread(container.authority.load)
     certificate = DoorCertificate(authority, [str(listener.getsockname()[0])], container.authority.life)
     async with own_relay(container.relay, container.callers, CONNECTOR, why="the connector of this process") as relay:
-        await _serve(_Parts(container, relay), listener, certificate.keep(), context=certificate.context)
-
-
-def _require_bot(settings: MessengerSettings) -> None:
-    if not settings.telegram_bot:
-        hint = Hint(("settings", "set", "messengers.telegram_bot", "NAME"))
-        raise UsageError("missing messengers.telegram_bot, the bot by which users write to agents", hint=hint)
+        await _serve(_Parts(container, relay, bots), listener, certificate.keep(), context=certificate.context)
 
 
 async def _serve(
@@ -93,7 +85,7 @@ async def _serve(
 ) -> None:
     try:
         async with asyncio.TaskGroup() as group:
-            for work in (*parts.works(), *beside):
+            for work in (*parts.works(), *parts.of_messengers(), *beside):
                 group.create_task(work)
             await parts.connector.serve(listener, context)
     except BaseExceptionGroup as errors:
@@ -103,31 +95,46 @@ async def _serve(
 class _Parts:
     """The parts of a connector, and the bells between them."""
 
-    def __init__(self, container: "Container | ConnectorContainer", relay: "RelayClient") -> None:
+    def __init__(self, container: "Container | ConnectorContainer", relay: "RelayClient", bots: Sequence[Bot]) -> None:
         rows = container.user_rows
         self._accounts, self._incoming = container.messenger_accounts, container.incoming_messages
         self._outgoing = container.outgoing_messages
-        self._queued, answered = Bell(), Bell()
+        self._queued, self._answered = Bell(), Bell()
         answers = Answers(self._accounts, container.accounts, self._incoming, self._outgoing)
         holder = f"{os.getpid()}-{secrets.token_hex(6)}"
-        delivering = Delivering(holder, AgentSockets(rows), self._incoming, answers, answered)
+        delivering = Delivering(holder, AgentSockets(rows), self._incoming, answers, self._answered)
         self._gateways, self._secrets = Gateways(rows), container.secrets
         self.connector = Connector(delivering, self._secrets_of)
         self.router = Router(
-            self._accounts, container.accounts, self._incoming, self._outgoing, Bell(), self._queued, answered
+            self._accounts, container.accounts, self._incoming, self._outgoing, Bell(), self._queued, self._answered
         )
-        bot = bot_of(container.messenger_settings, container.secrets)
-        self.sender = Sender(Messenger.TELEGRAM, self._outgoing, self._accounts, Budget(_TELEGRAM), bot.send, answered)
+        self._bots, self._written = bots, {bot.messenger: Bell() for bot in bots}
         read_chat = ChatTranscripts(relay).read
         self._sweep = Sweep(self._incoming, self._outgoing, read_chat, partial(agent_of, container.accounts))
 
     def _secrets_of(self, instance_id: InstanceId) -> tuple[str, ...]:
         return gateway_secrets(self._secrets, instance_id, self._gateways.generations(instance_id))
 
-    def works(self) -> Iterable[Coroutine[None, None, None]]:
-        """All that goes on beside the sockets, until cancelled."""
+    def works(self) -> Iterable[Coroutine[Any, Any, None]]:
+        """All that goes on beside the sockets and the bots, until cancelled."""
         connector = self.connector
-        return (self.router.run(), self.sender.run(), connector.run(self._queued), connector.keep(), self.sweep_on())
+        sockets = (connector.run(self._queued), connector.keep())
+        return (self.router.run(), *sockets, self._wake_senders(), self.sweep_on())
+
+    def of_messengers(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """The work of each messenger's bot: sending, and showing that agents are at work."""
+        for bot in self._bots:
+            bell = self._written[bot.messenger]
+            yield Sender(bot.messenger, self._outgoing, self._accounts, Budget(bot.pace), bot.send, bell).run()
+            if bot.show_typing is not None:
+                yield TypingSigns(bot.messenger, self._incoming, bot.show_typing).run()
+
+    async def _wake_senders(self) -> None:
+        """Wake the sender of each messenger when answers were queued: a bell wakes one."""
+        while True:
+            await self._answered.wait(_WAKE_S)
+            for bell in self._written.values():
+                bell.ring()
 
     async def sweep_on(self) -> None:
         """Look into silent messages every few seconds, and drop old texts every hour."""

@@ -26,6 +26,7 @@ _OF_USERS = (
     "web.redis_url",
     "connections.base_url",
     "messengers.telegram_url",
+    "messengers.slack_url",
 )
 """Addresses that decide about users or carry their words, checked in the local world, too: its platform gets them."""
 

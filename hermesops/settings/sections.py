@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from hermesops.model.billing.metering import Meter
+from hermesops.model.messaging.messenger import Messenger
 from hermesops.model.plan import Plan
 
 _PINNED = r"https://[^\s,#]+#sha256=[0-9a-f]{64}"
@@ -329,6 +330,16 @@ class MessengerSettings(Section):
     telegram_secret_file: Path | None = Field(
         None, description="Secret of Telegram's webhook, two lines while it is changed; empty: secrets.home"
     )
+    slack_app: str = Field(
+        "",
+        pattern=r"^(A[A-Z0-9]{6,20})?$",
+        description="Id of the app at Slack, as A0123456789; empty: Slack is not offered",
+    )
+    slack_url: str = Field("", pattern=_WEB, description="URL of Slack's Web API; empty: its own")
+    slack_token_file: Path | None = Field(None, description="Token of the bot at Slack, xoxb-…; empty: secrets.home")
+    slack_secret_file: Path | None = Field(
+        None, description="Signing secret of the app at Slack, two lines while it is changed; empty: secrets.home"
+    )
     connector_key_file: Path | None = Field(
         None, description="Key from which the secrets of agents' sockets are derived; empty: secrets.home"
     )
@@ -337,6 +348,12 @@ class MessengerSettings(Section):
         pattern=r"^(https://[A-Za-z0-9.\[\]:_-]{1,256})?$",
         description="URL of the connector as machines reach it, https://HOST; empty: agents open no socket",
     )
+
+    @property
+    def bots(self) -> dict[Messenger, str]:
+        """The names of the bots that are set, by messenger: those are offered."""
+        names = {Messenger.TELEGRAM: self.telegram_bot, Messenger.SLACK: self.slack_app}
+        return {messenger: name for messenger, name in names.items() if name}
 
 
 class BillingSettings(Section):

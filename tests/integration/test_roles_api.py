@@ -122,6 +122,7 @@ class Host:
 
 PROJECT_KEY = f"ak_{uuid4().hex}"
 SOCKETS_KEY, BOT_TOKEN = f"sockets-{uuid4().hex}{uuid4().hex}", f"123456:{uuid4().hex}"
+SLACK_TOKEN = f"xoxb-{uuid4().hex}"
 
 
 @contextlib.asynccontextmanager
@@ -204,11 +205,14 @@ async def host_in(folder: Path) -> AsyncIterator[Host]:
             "hermes_platform_connections_project_key": PROJECT_KEY,
             "hermes_platform_connections_loopback_ports": [port],
             "hermes_platform_connector_environment": ENVIRONMENT,
-            "hermes_platform_connector_settings": {"messengers": {"telegram_bot": "our_bot"}},
+            "hermes_platform_connector_settings": {
+                "messengers": {"telegram_bot": "our_bot", "slack_app": "A0123456789"}
+            },
             "hermes_platform_connector_certificate": of_connector[0],
             "hermes_platform_connector_key": of_connector[1],
             "hermes_platform_connector_sockets_key": f"{SOCKETS_KEY}\n",
             "hermes_platform_connector_telegram_token": BOT_TOKEN,
+            "hermes_platform_connector_slack_token": SLACK_TOKEN,
             "hermes_platform_edge_has_connections": True,
             "hermes_platform_edge_has_connector": True,
         }
@@ -276,7 +280,10 @@ async def test_a_second_time_nothing_changes_also_without_keys(host: Host) -> No
         for process in ("api", "connections", "connector")
         for name in ("certificate", "key")
     }
-    kept |= {f"hermes_platform_connector_{name}": "" for name in ("sockets_key", "telegram_token", "relay_credential")}
+    kept |= {
+        f"hermes_platform_connector_{name}": ""
+        for name in ("sockets_key", "telegram_token", "slack_token", "relay_credential")
+    }
     kept["hermes_platform_connections_project_key"] = ""
     kept["hermes_platform_api_relay_credentials"] = ["", ""]
     again = await host.apply(ROLES, kept)
@@ -293,6 +300,7 @@ async def test_its_processes_read_no_key_but_their_own(host: Host) -> None:
     assert "Read-only file system" in await host.in_unit(CONNECTIONS, f"touch {keys}/connections.key")
     of_connector = "/var/lib/hermesops-connector/staging/keys"
     assert await host.in_unit(CONNECTOR, f"cat {of_connector}/connector.key") == SOCKETS_KEY
+    assert await host.in_unit(CONNECTOR, f"cat {of_connector}/slack.token") == SLACK_TOKEN
     assert await host.in_unit(CONNECTOR, f"cat {of_connector}/messages.key") == await host.run(f"cat {own}")
     for secret in (*SECRETS, own, f"{keys}/connections.key", "/var/lib/hermesops-api/relay-1.pem"):
         shown = await host.in_unit(CONNECTOR, f"cat {secret}")
@@ -411,7 +419,7 @@ async def test_units_are_locked_down_as_their_siblings(host: Host) -> None:
 
 async def test_nothing_that_is_secret_is_in_the_journal_or_in_a_unit(host: Host) -> None:
     ring = json.loads(await host.run(f"cat {OWN}"))
-    needles = f"{ring['keys'][ring['current']]}\n{PROJECT_KEY}\n{SOCKETS_KEY}\n{BOT_TOKEN}"
+    needles = f"{ring['keys'][ring['current']]}\n{PROJECT_KEY}\n{SOCKETS_KEY}\n{BOT_TOKEN}\n{SLACK_TOKEN}"
     await host.world.channel(host.machine_id).put("/run/needle", needles.encode(), mode=0o600)
     assert not await host.run("journalctl --no-pager -q | grep -Ff /run/needle", fails=True)
     assert not await host.run("grep -rlFf /run/needle /etc /run/systemd", fails=True)

@@ -185,6 +185,27 @@ TELEGRAM_SECRET = SecretSpec(
         Hint(("secrets", "set", "telegram.secret", "--from", "FILE"), ", where FILE has the new one alone"),
     ),
 )
+SLACK_TOKEN = SecretSpec(
+    "slack.token",
+    "writes to users in Slack as the bot",
+    "messengers.slack_token_file",
+    rotation=(
+        "install the app to the workspace again, at Slack's page of the app, which gives a new token of the bot",
+        Hint(("secrets", "set", "slack.token", "--from", "FILE")),
+        Hint(("secrets", "check", "slack.token")),
+        "messages that were queued meanwhile are sent by the new one",
+    ),
+)
+SLACK_SECRET = SecretSpec(
+    "slack.secret",
+    "proves that events are Slack's",
+    "messengers.slack_secret_file",
+    rotation=(
+        "make a new signing secret at Slack's page of the app",
+        Hint(("secrets", "set", "slack.secret", "--from", "FILE"), ", where FILE has the new line above the old one"),
+        Hint(("secrets", "set", "slack.secret", "--from", "FILE"), ", a day later, where FILE has the new one alone"),
+    ),
+)
 CONNECTOR_KEY = SecretSpec(
     "connector.key",
     "is the root of the secrets by which agents open their sockets",
@@ -216,6 +237,8 @@ CATALOG = (
     CONNECTIONS_KEY,
     TELEGRAM_TOKEN,
     TELEGRAM_SECRET,
+    SLACK_TOKEN,
+    SLACK_SECRET,
     CONNECTOR_KEY,
 )
 """All of them, in the order in which they are shown."""

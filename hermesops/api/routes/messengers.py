@@ -30,10 +30,11 @@ class MessengerAnswer(BaseModel):
 
 
 class LinkCodeAnswer(BaseModel):
-    """A code that links one account, once; ``url`` opens the chat with the bot and sends the code."""
+    """A code that links one account, once; ``url`` opens the chat with the bot, and ``text`` is the message to send."""
 
     code: str
     url: str
+    text: str
     expires_at: datetime
 
 
@@ -57,7 +58,7 @@ async def list_messengers(user: CurrentUser, parts: Parts) -> list[MessengerAnsw
 async def make_link_code(messenger: Messenger, user: CurrentUser, parts: Parts) -> LinkCodeAnswer:
     """Make a code by which the user links an account within ten minutes: whoever sends it to the bot is the user."""
     link_code = await _links(parts).make_code(user, messenger)
-    return LinkCodeAnswer(code=link_code.code, url=link_code.url, expires_at=link_code.expires_at)
+    return LinkCodeAnswer(code=link_code.code, url=link_code.url, text=link_code.text, expires_at=link_code.expires_at)
 
 
 @router.delete("/messengers/{messenger}", status_code=204)

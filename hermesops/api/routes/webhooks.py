@@ -5,9 +5,10 @@ import time
 from http import HTTPStatus
 
 from fastapi import APIRouter, HTTPException, Request
-from fastapi.responses import Response
+from fastapi.responses import PlainTextResponse, Response
 
 from hermesops.api.parts import Parts
+from hermesops.users.messaging.messengers.slack.read import SIGNATURE_HEADER, TIMESTAMP_HEADER
 from hermesops.users.messaging.messengers.telegram.read import SECRET_HEADER
 
 router = APIRouter()
@@ -31,3 +32,17 @@ async def telegram_update(request: Request, parts: Parts) -> Response:
     body, secret = await request.body(), request.headers.get(SECRET_HEADER, "")
     await asyncio.to_thread(parts.telegram.take, body, secret)
     return Response(status_code=HTTPStatus.NO_CONTENT)
+
+
+@router.post("/webhooks/slack")
+async def slack_event(request: Request, parts: Parts) -> Response:
+    """Take an event of Slack's: 204 once it is a row, 401 for what Slack did not sign now, 503 to get it again.
+
+    Slack's question whether the address is ours is answered with its own text.
+    """
+    if parts.slack is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND)
+    body, headers = await request.body(), request.headers
+    stamp, signature = headers.get(TIMESTAMP_HEADER, ""), headers.get(SIGNATURE_HEADER, "")
+    challenge = await asyncio.to_thread(parts.slack.take, body, stamp, signature, time.time())
+    return PlainTextResponse(challenge) if challenge else Response(status_code=HTTPStatus.NO_CONTENT)

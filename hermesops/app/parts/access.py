@@ -123,6 +123,8 @@ def user_credentials(container: "Container") -> "UserCredentials":
         CONNECTIONS_KEY,
         CONNECTOR_KEY,
         MESSAGES_KEY,
+        SLACK_SECRET,
+        SLACK_TOKEN,
         TELEGRAM_SECRET,
         TELEGRAM_TOKEN,
     )
@@ -131,7 +133,7 @@ def user_credentials(container: "Container") -> "UserCredentials":
     from hermesops.platform.parts.user_credentials import UserCredentials
 
     secrets, registry = container.secrets, container.registry
-    has_connector = bool(container.env.settings.messengers.telegram_bot)
+    has_connector = bool(container.env.settings.messengers.bots)
 
     def keys() -> dict[str, str]:
         texts = {
@@ -139,9 +141,11 @@ def user_credentials(container: "Container") -> "UserCredentials":
             BILLING_SECRET.name: secrets.find(BILLING_SECRET) or "",
             CONNECTIONS_KEY.name: (secrets.find(CONNECTIONS_KEY) or "").strip(),
             TELEGRAM_SECRET.name: secrets.find(TELEGRAM_SECRET) or "",
+            SLACK_SECRET.name: secrets.find(SLACK_SECRET) or "",
         }
         if has_connector:
-            texts |= {TELEGRAM_TOKEN.name: secrets.find(TELEGRAM_TOKEN) or "", CONNECTOR_KEY.name: made_key(secrets)}
+            texts |= {spec.name: secrets.find(spec) or "" for spec in (TELEGRAM_TOKEN, SLACK_TOKEN)}
+            texts[CONNECTOR_KEY.name] = made_key(secrets)
         return texts
 
     return UserCredentials(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hermesops.store.message_rows.incoming import IncomingMessages
     from hermesops.store.message_rows.outgoing import OutgoingMessages
     from hermesops.users.messaging.directory import MessageDirectory
-    from hermesops.users.messaging.door import TelegramDoor
+    from hermesops.users.messaging.door import SlackDoor, TelegramDoor
     from hermesops.users.messaging.handover import ConnectorHandover
     from hermesops.users.messaging.links import MessengerLinks
     from hermesops.users.messaging.registrations import Bots
@@ -42,14 +42,10 @@ def outgoing_messages(container: "Container | RowsContainer") -> "OutgoingMessag
 
 def messenger_links(container: "Container | UsersContainer") -> "MessengerLinks | None":
     """Links of users' accounts; ``None`` where the platform has no bot."""
-    from hermesops.model.messaging.messenger import Messenger
     from hermesops.users.messaging.links import MessengerLinks
 
-    bot = container.messenger_settings.telegram_bot
-    if not bot:
-        return None
-    addresses = container.link_addresses
-    return MessengerLinks(container.messenger_accounts, {Messenger.TELEGRAM: bot}, addresses)
+    bots = container.messenger_settings.bots
+    return MessengerLinks(container.messenger_accounts, bots, container.link_addresses) if bots else None
 
 
 def message_directory(container: "Container") -> "MessageDirectory":
@@ -63,13 +59,13 @@ def bots(container: "Container") -> "Bots":
     """The platform's bots, as operators check them; ``UnavailableError`` while the local world is down."""
     from hermesops.users.messaging.messengers.telegram.read import WEBHOOK_PATH
     from hermesops.users.messaging.registrations import Bots, TelegramRegistration
-    from hermesops.users.messaging.secrets import bot_of
+    from hermesops.users.messaging.secrets import telegram_bot
 
     settings, env = container.messenger_settings, container.env
     origin = env.settings.web.origin or (container.endpoint.users_url if env.is_local else "")
     webhook = f"{origin}{WEBHOOK_PATH}" if origin else ""
     telegram = TelegramRegistration(
-        settings.telegram_bot, bot_of(settings, container.secrets), container.secrets, webhook
+        settings.telegram_bot, telegram_bot(settings, container.secrets), container.secrets, webhook
     )
     return Bots(container.registry, (telegram,) if settings.telegram_bot else ())
 
@@ -129,3 +125,16 @@ def telegram_door(container: "Container | UsersContainer") -> "TelegramDoor | No
     if container.secrets.find(TELEGRAM_SECRET) is None:
         return None
     return TelegramDoor(partial(webhook_secrets, container.secrets), container.incoming_messages.add)
+
+
+def slack_door(container: "Container | UsersContainer") -> "SlackDoor | None":
+    """Takes Slack's events; ``None`` where there is no signing secret."""
+    from functools import partial
+
+    from hermesops.access.secrets.catalog import SLACK_SECRET
+    from hermesops.users.messaging.door import SlackDoor
+    from hermesops.users.messaging.secrets import slack_secrets
+
+    if container.secrets.find(SLACK_SECRET) is None:
+        return None
+    return SlackDoor(partial(slack_secrets, container.secrets), container.incoming_messages.add)

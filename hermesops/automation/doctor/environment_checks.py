@@ -26,6 +26,8 @@ from hermesops.access.secrets.catalog import (
     REGISTRY_KEY,
     RELEASE_KEY,
     ROUTER_KEY,
+    SLACK_SECRET,
+    SLACK_TOKEN,
     TELEGRAM_SECRET,
     TELEGRAM_TOKEN,
     SecretSpec,
@@ -50,7 +52,7 @@ from hermesops.settings.sections import MessengerSettings
 from hermesops.store.registry import Registry
 from hermesops.users.billing.secrets import rules_of, stripe_api
 from hermesops.users.connections.project import project_of
-from hermesops.users.messaging.secrets import bot_of, lines_of, roots_in
+from hermesops.users.messaging.secrets import lines_of, roots_in, slack_bot, telegram_bot
 from hermesops.vendor.justavps import Client
 
 LOCAL_WORLD = "the local world"
@@ -131,6 +133,8 @@ class EnvironmentChecks:
             CONNECTIONS_KEY: self._composio_is_asked,
             TELEGRAM_TOKEN: self._telegram_is_asked,
             TELEGRAM_SECRET: self._webhook_is_known,
+            SLACK_TOKEN: self._slack_is_asked,
+            SLACK_SECRET: self._events_are_known,
             CONNECTOR_KEY: self._connector_key_is_long,
         }
         chosen = [secret for secret in CATALOG if not names or secret.name in names]
@@ -266,12 +270,23 @@ class EnvironmentChecks:
     async def _telegram_is_asked(self) -> str:
         if self.secrets().find(TELEGRAM_TOKEN) is None:
             return "none: Telegram is not offered"
-        return f"Telegram takes it, for @{await bot_of(self.messengers(), self.secrets()).name()}"
+        return f"Telegram takes it, for @{await telegram_bot(self.messengers(), self.secrets()).name()}"
 
     async def _webhook_is_known(self) -> str:
         text = self.secrets().find(TELEGRAM_SECRET)
         if text is None:
             return "none: no update of Telegram's is taken"
+        return counted(len(lines_of(text)), "secret")
+
+    async def _slack_is_asked(self) -> str:
+        if self.secrets().find(SLACK_TOKEN) is None:
+            return "none: Slack is not offered"
+        return f"Slack takes it, for {await slack_bot(self.env.settings.messengers, self.secrets()).name()}"
+
+    async def _events_are_known(self) -> str:
+        text = self.secrets().find(SLACK_SECRET)
+        if text is None:
+            return "none: no event of Slack's is taken"
         return counted(len(lines_of(text)), "secret")
 
     async def _connector_key_is_long(self) -> str:

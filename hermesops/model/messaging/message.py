@@ -128,7 +128,7 @@ class Outgoing:
 
     Attributes:
         id: Grows with time.
-        text: In Markdown; empty once it was dropped.
+        text: As its messenger's bot sends it; empty once it was dropped.
         part: From 0 on, of one answer that was split.
         vendor_id: The messenger's id of the message that it became.
         tries: How often it was sent.

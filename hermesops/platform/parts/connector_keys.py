@@ -3,30 +3,34 @@
 import secrets as random
 from collections.abc import Mapping
 
-from hermesops.access.secrets.catalog import CONNECTOR_KEY, TELEGRAM_TOKEN
+from hermesops.access.secrets.catalog import CONNECTOR_KEY, SLACK_TOKEN, TELEGRAM_TOKEN
 from hermesops.access.secrets.store import Secrets
 from hermesops.errors import Hint, UsageError
+from hermesops.model.messaging.messenger import Messenger
 from hermesops.settings.sections import MessengerSettings
 
 _KEY_BYTES = 32
+_TOKENS = {Messenger.TELEGRAM: TELEGRAM_TOKEN, Messenger.SLACK: SLACK_TOKEN}
 
 
 def connector_keys(settings: MessengerSettings, secrets: Secrets) -> Mapping[str, str]:
-    """Texts of ``sockets_key``, which is made where there is none, and ``telegram_token``; nothing without a bot.
+    """Texts of ``sockets_key``, which is made where there is none, and of each bot's token; nothing without a bot.
 
     Raises:
         UsageError: There is a bot, and no token.
         RefusedError: A secret is not to be read.
     """
-    if not settings.telegram_bot:
-        return {}
-    token = secrets.find(TELEGRAM_TOKEN)
-    if not token:
-        raise UsageError(
-            f"missing the secret {TELEGRAM_TOKEN.name}, by which {settings.telegram_bot} writes to users",
-            hint=Hint(("secrets", "set", TELEGRAM_TOKEN.name, "--from", "FILE")),
-        )
-    return {"sockets_key": made_key(secrets), "telegram_token": token}
+    tokens: dict[str, str] = {}
+    for messenger, bot in settings.bots.items():
+        spec = _TOKENS[messenger]
+        token = secrets.find(spec)
+        if not token:
+            raise UsageError(
+                f"missing the secret {spec.name}, by which {bot} writes to users",
+                hint=Hint(("secrets", "set", spec.name, "--from", "FILE")),
+            )
+        tokens[f"{messenger}_token"] = token
+    return {"sockets_key": made_key(secrets), **tokens} if tokens else {}
 
 
 def made_key(secrets: Secrets) -> str:

@@ -93,7 +93,8 @@ class ApiPart:
 
     Args:
         settings: As settings.toml has them.
-        keys: Texts of ``messages_key``, ``billing_secret``, ``telegram_secret``; an empty one keeps what the host has.
+        keys: Texts of ``messages_key``, ``billing_secret``, ``telegram_secret``, ``slack_secret``; an empty one keeps
+            that of the host.
         callers: Admits the processes to the relay.
         authorities: That certificates may be signed by, PEM.
         report: Takes the narration.
@@ -167,7 +168,7 @@ class ConnectorPart:
 
     Args:
         settings: As settings.toml has them.
-        keys: Texts of ``sockets_key`` and ``telegram_token``; an empty one keeps what the host has.
+        keys: Texts of ``sockets_key``, ``telegram_token`` and ``slack_token``; an empty one keeps what the host has.
         credentials: Of the caller ``connector``.
         loopback_ports: As of ``ApiPart``.
     """
@@ -233,7 +234,7 @@ class UsersHalf:
     @property
     def has_connector(self) -> bool:
         """Whether there is a bot, and so a connector to which agents open their sockets."""
-        return bool(self.env.settings.messengers.telegram_bot)
+        return bool(self.env.settings.messengers.bots)
 
     @property
     def settings(self) -> dict[str, object]:
@@ -287,8 +288,10 @@ class UsersHalf:
     def _connector(self, settings: Mapping[str, object]) -> ConnectorPart:
         """The connector; a messenger's stand-in on the host's loopback may be reached, too."""
         credentials = RelayCredentials(CONNECTOR, "the connector", self.callers, self.authorities, self.report)
-        url = urlsplit(self.env.settings.messengers.telegram_url)
-        ports = (self.world_port, *([url.port] if url.hostname in _LOOPBACK and url.port else []))
+        messengers = self.env.settings.messengers
+        urls = map(urlsplit, (messengers.telegram_url, messengers.slack_url))
+        own = {url.port for url in urls if url.hostname in _LOOPBACK and url.port} - {self.world_port}
+        ports = (self.world_port, *sorted(own))
         return ConnectorPart(self.env.name, settings, self.connector_keys, credentials, ports)
 
     @property

@@ -27,6 +27,9 @@ TEXT_KEPT = timedelta(days=1)
 KEPT = timedelta(days=30)
 """How long a row is kept; no messenger repeats a report for longer."""
 
+AT_WORK = timedelta(minutes=10)
+"""How long an agent that got a message is taken to be at work without another sign."""
+
 _COLUMNS = incoming_messages.c
 _UNDER_WAY = _COLUMNS.state.in_([state.value for state in UNDER_WAY])
 _DETAIL = 200
@@ -103,6 +106,13 @@ class IncomingMessages:
     def under_way(self, instance_id: InstanceId, *, limit: int = 200) -> tuple[Incoming, ...]:
         """Messages that an agent may be at, oldest first."""
         return self._list(sa.and_(_COLUMNS.instance_id == instance_id, _UNDER_WAY), limit)
+
+    def chats_at_work(self, messenger: Messenger, *, limit: int = 200) -> tuple[str, ...]:
+        """Chats of a messenger in which an agent is at a message, the newest first; not those where it was lost."""
+        with self._database.reading() as connection:
+            is_recent = _COLUMNS.sent_at > self._database.now(connection) - AT_WORK
+            query = sa.select(_COLUMNS.vendor_chat).where(_COLUMNS.messenger == messenger.value, _UNDER_WAY, is_recent)
+            return tuple(connection.scalars(query.order_by(_COLUMNS.id.desc()).limit(limit)))
 
     def now(self) -> datetime:
         """The database's time, by which all ages of rows count."""

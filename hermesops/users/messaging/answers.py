@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.message import IncomingState, LinkedAccount
-from hermesops.model.messaging.messenger import LIMITS, parse_chat_name
+from hermesops.model.messaging.messenger import parse_chat_name
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
 from hermesops.store.user_rows.accounts import UserAccounts
-from hermesops.users.messaging.splitting import split
 from hermesops.users.messaging.sweep import RECOVERED
+from hermesops.users.messaging.texts.parts import parts_of
 
 LONGEST = 200_000
 """Characters of an answer; what is beyond is cut, and the answer says so."""
@@ -71,7 +71,7 @@ class Answers:
         if message.reply_to.isdigit() and self.incoming.detail_of(int(message.reply_to)) == RECOVERED:
             return origin  # the sweep has delivered it
         text = message.text if len(message.text) <= LONGEST else message.text[:LONGEST] + _CUT
-        parts = tuple(part.text for part in split(text, LIMITS[account.messenger]) if part.source.strip())
+        parts = parts_of(account.messenger, text)
         incoming_id = self._answered(account, message)
         draft = Draft(origin, account.messenger, account.vendor_chat, parts, message.instance_id, incoming_id)
         if incoming_id is None or not self.outgoing.end_with(draft, IncomingState.ANSWERED, ""):

@@ -31,6 +31,11 @@ class Budget:
     pace: Pace
     _last: dict[str, float] = field(default_factory=dict)
     _recent: deque[float] = field(default_factory=deque)
+    _held_until: float = float("-inf")
+
+    def hold(self, until: float) -> None:
+        """Take nothing before a time of the same clock."""
+        self._held_until = max(self._held_until, until)
 
     def take(self, chat: str, now: float) -> bool:
         """Whether a message may be sent to a chat now; counts it then.
@@ -38,6 +43,8 @@ class Budget:
         Args:
             now: Seconds of a clock that does not go back.
         """
+        if now < self._held_until:
+            return False
         while self._recent and self._recent[0] <= now - 1.0:
             self._recent.popleft()
         if len(self._recent) >= self.pace.a_second or now - self._last.get(chat, float("-inf")) < self.pace.chat_s:

@@ -29,9 +29,11 @@ class Limited:
 
     Attributes:
         after_s: Seconds, as the messenger says.
+        is_for_all: Whether it takes nothing of other chats either.
     """
 
     after_s: float
+    is_for_all: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Takes what messengers report at the door: verified over its raw bytes, read, one row, and then it is ours.
 
-Source: Telegram Bot API, "setWebhook": a report that was not answered with success is sent again.
+Source: Telegram Bot API, "setWebhook": a report that was not answered with success is sent again. Slack, "The Events
+API": it is sent again at most three times, within six minutes.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 
 from hermesops.errors import RefusedError
 from hermesops.model.messaging.message import Update
+from hermesops.users.messaging.messengers.slack import read as slack
 from hermesops.users.messaging.messengers.telegram import read as telegram
 from hermesops.wire.strict_json import MalformedJSONError
 
@@ -46,3 +48,41 @@ class TelegramDoor:
             return  # signed, and nothing that is sent again would be better
         if update is not None:
             self.receive(update)
+
+
+@dataclass(frozen=True)
+class SlackDoor:
+    """Takes events of Slack's.
+
+    Attributes:
+        secrets: Signing secrets of the app, read for each event: two while one is changed.
+        receive: Writes a message into a row, unless it is there already.
+    """
+
+    secrets: Callable[[], Sequence[str]]
+    receive: Callable[[Update], bool]
+
+    def take(self, body: bytes, timestamp: str, signature: str, now: float) -> str:
+        """Verify an event and keep it; one that concerns nobody is dropped.
+
+        Args:
+            timestamp: ``X-Slack-Request-Timestamp``.
+            signature: ``X-Slack-Signature``.
+            now: Seconds since 1970.
+
+        Returns:
+            The text to answer, where Slack asks whether the address is ours; else empty.
+
+        Raises:
+            UnsignedReportError: See there.
+            UnavailableError: The row could not be written: Slack sends the event again.
+        """
+        if len(body) > slack.LARGEST or not slack.is_slacks(body, timestamp, signature, self.secrets(), now):
+            raise UnsignedReportError("the event does not come from Slack")
+        try:
+            report = slack.read(body)
+        except MalformedJSONError:
+            return ""  # as above
+        if isinstance(report, Update):
+            self.receive(report)
+        return report.text if isinstance(report, slack.Challenge) else ""

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hermesops.model.ids import InstanceId
-from hermesops.model.messaging.messenger import Messenger
 from hermesops.settings.sections import MessengerSettings
 from hermesops.users.messaging.relay_secrets import derive
 from hermesops.users.messaging.secrets import roots_in
@@ -38,7 +37,7 @@ class ConnectorHandover:
 
 def is_offered(settings: MessengerSettings) -> bool:
     """Whether agents open sockets: there are a bot, and a URL at which machines reach the connector. Pure."""
-    return bool(settings.telegram_bot and settings.agents_url)
+    return bool(settings.bots and settings.agents_url)
 
 
 def connector_for(settings: MessengerSettings, root: bytes, instance_id: InstanceId, generation: int) -> Connector:
@@ -47,5 +46,5 @@ def connector_for(settings: MessengerSettings, root: bytes, instance_id: Instanc
     Args:
         root: The newest key in ``connector.key``.
     """
-    bots = {Messenger.TELEGRAM.value: settings.telegram_bot}
+    bots = {messenger.value: name for messenger, name in settings.bots.items()}
     return Connector(settings.agents_url, derive(root, instance_id, generation), bots)

@@ -1,6 +1,6 @@
 """Which messengers a user has linked, and codes that link one more.
 
-Source: Telegram Bot API, "Deep linking".
+Source: Telegram Bot API, "Deep linking"; Slack, "Deep linking into Slack".
 """
 
 import asyncio
@@ -14,8 +14,14 @@ from hermesops.model.messaging.message import LinkedAccount
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import CODE_LIFE, MessengerAccounts
 
-ADDRESSES: Mapping[Messenger, str] = {Messenger.TELEGRAM: "https://t.me/{bot}?start={code}"}
-"""Addresses that open the chat with our bot and send it a code, by messenger."""
+ADDRESSES: Mapping[Messenger, str] = {
+    Messenger.TELEGRAM: "https://t.me/{bot}?start={code}",
+    Messenger.SLACK: "https://slack.com/app_redirect?app={bot}",
+}
+"""Addresses that open the chat with our bot, by messenger; Telegram's sends it the code, too."""
+
+_TEXTS = {Messenger.TELEGRAM: "/start {code}", Messenger.SLACK: "link {code}"}
+"""Messages that link the account that they come from: Slack lets no message begin with a slash."""
 
 
 class NotOfferedError(RefusedError):
@@ -27,12 +33,19 @@ class LinkCode:
     """A code that links one account.
 
     Attributes:
-        url: Address that opens the chat and sends the code.
+        url: Address that opens the chat with the bot.
+        text: Message to the bot that links the account.
     """
 
     code: str = field(repr=False)
     url: str = field(repr=False)
+    text: str = field(repr=False)
     expires_at: datetime
+
+
+def text_of_code(messenger: Messenger, code: str) -> str:
+    """The message that uses a code up. Pure."""
+    return _TEXTS[messenger].format(code=code)
 
 
 @dataclass(frozen=True)
@@ -78,7 +91,7 @@ class MessengerLinks:
         code = await asyncio.to_thread(self.accounts.add_code, user_id)
         now = await asyncio.to_thread(self.accounts.now)
         url = self.addresses[messenger].format(bot=self.bots[messenger], code=code)
-        return LinkCode(code, url, now + CODE_LIFE)
+        return LinkCode(code, url, text_of_code(messenger, code), now + CODE_LIFE)
 
     async def unlink(self, user_id: UserId, messenger: Messenger) -> bool:
         """Unlink the user's accounts of a messenger; whether there was one."""

@@ -27,6 +27,7 @@ from hermesops.users.messaging.routing import (
     Unlink,
     route,
 )
+from hermesops.users.messaging.texts.parts import line_of
 
 _LOOK_S = 1.0
 
@@ -102,8 +103,8 @@ class Router:
         """Queue a line of the platform's. ``is_once``: at most one a day to an account, however much it writes."""
         day = datetime.now(UTC).date().isoformat()
         last = f"{incoming.account}/{day}" if is_once else incoming.vendor_id
-        origin = f"platform/{incoming.messenger.value}/{last}"
-        self.outgoing.add(Draft(origin, incoming.messenger, incoming.vendor_chat, (text,), None, incoming.id))
+        origin, parts = f"platform/{incoming.messenger.value}/{last}", line_of(incoming.messenger, text)
+        self.outgoing.add(Draft(origin, incoming.messenger, incoming.vendor_chat, parts, None, incoming.id))
 
 
 def agent_of(agents: UserAccounts, user_id: UserId) -> Agent | None:

@@ -1,11 +1,12 @@
 """Secrets of messengers and of agents' sockets, as they are kept: a line each, the newest first while one changes."""
 
-from hermesops.access.secrets.catalog import CONNECTOR_KEY, TELEGRAM_SECRET, TELEGRAM_TOKEN
+from hermesops.access.secrets.catalog import CONNECTOR_KEY, SLACK_SECRET, SLACK_TOKEN, TELEGRAM_SECRET, TELEGRAM_TOKEN
 from hermesops.access.secrets.store import Secrets
 from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
 from hermesops.settings.sections import MessengerSettings
-from hermesops.users.messaging.messengers.telegram.send import ADDRESS, TelegramBot
+from hermesops.users.messaging.messengers.slack import send as slack
+from hermesops.users.messaging.messengers.telegram import send as telegram
 from hermesops.users.messaging.relay_secrets import derive
 
 _SHORTEST = 32
@@ -39,6 +40,16 @@ def webhook_secrets(secrets: Secrets) -> tuple[str, ...]:
     return lines_of(secrets.read(TELEGRAM_SECRET))
 
 
-def bot_of(settings: MessengerSettings, secrets: Secrets) -> TelegramBot:
+def slack_secrets(secrets: Secrets) -> tuple[str, ...]:
+    """The secrets by which Slack's events may be signed."""
+    return lines_of(secrets.read(SLACK_SECRET))
+
+
+def telegram_bot(settings: MessengerSettings, secrets: Secrets) -> telegram.TelegramBot:
     """The bot at Telegram."""
-    return TelegramBot(lambda: secrets.read(TELEGRAM_TOKEN).strip(), settings.telegram_url or ADDRESS)
+    return telegram.TelegramBot(lambda: secrets.read(TELEGRAM_TOKEN).strip(), settings.telegram_url or telegram.ADDRESS)
+
+
+def slack_bot(settings: MessengerSettings, secrets: Secrets) -> slack.SlackBot:
+    """The bot at Slack."""
+    return slack.SlackBot(lambda: secrets.read(SLACK_TOKEN).strip(), settings.slack_url or slack.ADDRESS)

@@ -15,7 +15,7 @@ from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.outgoing import OutgoingMessages
 from hermesops.users.messaging.budget import Budget
-from hermesops.users.messaging.delivery import Delivery, Refused, record_of
+from hermesops.users.messaging.delivery import Delivery, Limited, Refused, record_of
 
 _LOOK_S = 0.5
 _AGAIN_S = 1.0
@@ -73,6 +73,8 @@ class Sender:
             log.warning("outgoing_not_begun", messenger=self.messenger.value, why=error.message)
             return
         delivery = await self.send(outgoing)
+        if isinstance(delivery, Limited) and delivery.is_for_all:
+            self.budget.hold(time.monotonic() + delivery.after_s)
         while not await self._is_recorded(outgoing, delivery):
             await pause(_AGAIN_S)
         self.bell.ring()

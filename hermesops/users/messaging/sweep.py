@@ -11,7 +11,6 @@ from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.messaging.message import Incoming, IncomingState
-from hermesops.model.messaging.messenger import LIMITS
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
 from hermesops.users.messaging import lifecycle
@@ -27,7 +26,7 @@ from hermesops.users.messaging.reconcile import (
     reconcile,
 )
 from hermesops.users.messaging.routing import Agent
-from hermesops.users.messaging.splitting import split
+from hermesops.users.messaging.texts.parts import parts_of
 
 NO_ANSWER = "Your agent did not answer this message. It may have done part of it: ask before you send it again."
 
@@ -114,7 +113,7 @@ class Sweep:
         return False
 
     def _answer(self, incoming: Incoming, text: str, state: IncomingState, detail: str) -> bool:
-        parts = tuple(part.text for part in split(text, LIMITS[incoming.messenger]) if part.source.strip())
+        parts = parts_of(incoming.messenger, text)
         origin = f"sweep/{incoming.id}"
         draft = Draft(
             origin, incoming.messenger, incoming.vendor_chat, parts, incoming.instance_id, incoming_id=incoming.id

@@ -1,15 +1,20 @@
 """Messengers of users: what is offered, codes that link an account, and Telegram's updates at the door."""
 
 import json
+import time
+from collections.abc import Mapping
 from dataclasses import replace
 
+import httpx
 import pytest
 
 from hermesops.errors import UnavailableError
+from hermesops.localcloud.vendors.slack import LocalSlack
+from hermesops.model.messaging.message import Update
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.incoming import IncomingMessages
-from hermesops.users.messaging.door import TelegramDoor
+from hermesops.users.messaging.door import SlackDoor, TelegramDoor
 from hermesops.users.messaging.links import MessengerLinks
 from tests.support.real.stores.registries import KEYS
 from tests.support.users.api import Client, UsersApi
@@ -18,6 +23,7 @@ pytestmark = pytest.mark.turns(20)
 
 SECRET = "canary-webhook-secret"  # noqa: S105 - made up
 TELEGRAM = Messenger.TELEGRAM
+SLACK = LocalSlack(secret=SECRET)
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +31,12 @@ def bot(api: UsersApi) -> MessengerAccounts:
     """Offer a bot, as a process with its secrets does."""
     accounts = MessengerAccounts(api.database, KEYS)
     door = TelegramDoor(lambda: (SECRET,), IncomingMessages(api.database, KEYS).add)
+    slack_door = SlackDoor(lambda: (SLACK.secret,), IncomingMessages(api.database, KEYS).add)
     links = MessengerLinks(accounts, {TELEGRAM: "our_bot"})
     for process in api.processes:
         object.__setattr__(process.parts, "messengers", links)
         object.__setattr__(process.parts, "telegram", door)
+        object.__setattr__(process.parts, "slack", slack_door)
     return accounts
 
 
@@ -49,6 +57,7 @@ async def test_a_code_links_and_the_link_is_shown_and_ended(api: UsersApi, ada: 
         {"messenger": "telegram", "bot": "our_bot", "account": None, "linked_at": None, "blocked": False}
     ]
     link = (await ada.ask("POST", "/messengers/telegram/link-code")).json()
+    assert link["text"] == f"/start {link['code']}"
     assert link["url"] == f"https://t.me/our_bot?start={link['code']}"
     # The API's role of the database may make codes and may not use them up.
     owner = MessengerAccounts(api.all_rows, KEYS)
@@ -87,3 +96,50 @@ async def test_an_update_while_the_database_is_away_is_to_be_sent_again(api: Use
 
     object.__setattr__(api.process.parts, "telegram", replace(door, receive=away))
     assert await sent(ada, update(1, "hello")) == 503
+
+
+async def test_events_of_slack_are_kept_once_and_only_recent_ones_that_slack_signed(api: UsersApi, ada: Client) -> None:
+    incoming = IncomingMessages(api.all_rows, KEYS)
+    message = json.dumps(SLACK.message("111", "hello")).encode()
+
+    async def posted(body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        return await ada.http.post(
+            "/webhooks/slack", content=body, headers={"content-type": "application/json", **headers}
+        )
+
+    for attempt in ("", "1", "2"):
+        retry = {"x-slack-retry-num": attempt} if attempt else {}
+        assert (await posted(message, {**SLACK.signed(message), **retry})).status_code == 204
+    for body, headers in (
+        (message, {}),
+        (message, SLACK.signed(message, time.time() - 400)),
+        (message, SLACK.signed(message, time.time() + 400)),
+        (message + b" ", SLACK.signed(message)),
+    ):
+        assert (await posted(body, headers)).status_code == 401
+    question = b'{"type": "url_verification", "challenge": "abc"}'
+    answer = await posted(question, SLACK.signed(question))
+    assert (answer.status_code, answer.text, answer.headers["content-type"]) == (
+        200,
+        "abc",
+        "text/plain; charset=utf-8",
+    )
+    assert [each.text for each in incoming.received()] == ["hello"]
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_slack_sends_an_event_again_until_it_is_a_row(api: UsersApi, ada: Client) -> None:
+    assert await SLACK.verify(str(ada.http.base_url.join("/webhooks/slack")))
+    door, failures = api.process.parts.slack, iter([True, True])
+    assert door is not None
+
+    def receive(update: Update) -> bool:
+        if next(failures, False):
+            raise UnavailableError("the database does not answer")
+        return door.receive(update)
+
+    object.__setattr__(api.process.parts, "slack", replace(door, receive=receive))
+    event = SLACK.message("222", "hello")
+    assert await SLACK.deliver(event, waits_s=(0, 0, 0)) == 3
+    assert await SLACK.deliver(event, waits_s=()) == 1
+    assert [each.text for each in IncomingMessages(api.all_rows, KEYS).received()] == ["hello"]

@@ -1,5 +1,6 @@
 """From a messenger to an agent's socket and back: each message once, whatever closes in between."""
 
+import json
 from contextlib import AsyncExitStack
 from typing import NoReturn
 from unittest.mock import patch
@@ -13,12 +14,14 @@ from hermesops.errors import UnavailableError
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.message import IncomingState
+from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from hermesops.users.messaging.routing import CONNECTED, INVALID_CODE, STRANGER
 from hermesops.users.messaging.sweep import Sweep
+from hermesops.users.messaging.texts.parts import parts_of
 from tests.support.real.stores.registries import TurnedClock, placed
 from tests.support.users.messaging import Messaging, dialled, messaging
 
@@ -44,8 +47,46 @@ async def test_a_linked_person_talks_to_their_agent(database: Database, ada: Ins
         await gateway.acknowledge(frame)
         result = await gateway.send("tg.111", "**hi**", reply_to=event["message_id"])
         assert result["success"]
-        await world.hears(ADA, CONNECTED, "**hi**")
+        await world.hears(ADA, CONNECTED, "hi")
+        assert world.telegram.entities["hi"] == [{"type": "bold", "offset": 0, "length": 2}]
         assert world.incoming.under_way(ada.id) == ()
+        assert not world.telegram.broken
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_a_person_sees_that_their_agent_is_at_work_until_it_answers(database: Database, ada: Instance) -> None:
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        assert world.telegram.chat(ADA).typing == 0
+        world.say(ADA, "hello")
+        frame = await gateway.next("inbound")
+        await gateway.acknowledge(frame)
+        await until_typing(world, 2)
+        await gateway.send("tg.111", "hi", reply_to=frame["event"]["message_id"])
+        assert world.incoming.chats_at_work(Messenger.TELEGRAM) == ()
+
+
+async def until_typing(world: Messaging, times: int) -> None:
+    async def look() -> bool | Pending[bool]:
+        return world.telegram.chat(ADA).typing >= times or Pending(str(world.telegram.chat(ADA).typing))
+
+    await until(look, what="a sign of typing", timeout_s=20, every_s=0.1)
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_a_long_answer_comes_in_parts_that_telegram_takes(database: Database, ada: Instance) -> None:
+    text = "Look:\n\n```python\n" + "print('\U0001f600')\n" * 400 + "```\n\n" + "**bold** words " * 120
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        await gateway.send("tg.111", text)
+        parts = [json.loads(part)["text"] for part in parts_of(Messenger.TELEGRAM, text)]
+        await world.hears(ADA, CONNECTED, *parts)
+        assert len(parts) > 1
+        assert [entity["language"] for entity in world.telegram.entities[parts[1]] if entity["type"] == "pre"] == [
+            "python"
+        ]
         assert not world.telegram.broken
 
 

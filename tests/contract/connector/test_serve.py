@@ -9,21 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.access.secrets.catalog import CONNECTOR_KEY, MESSAGES_KEY, TELEGRAM_TOKEN
+from hermesops.access.secrets.catalog import CONNECTOR_KEY, MESSAGES_KEY, SLACK_TOKEN, TELEGRAM_TOKEN
 from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.base.files.private_file import replace_secret
 from hermesops.base.waiting import cancel
 from hermesops.connector.serve import serve
 from hermesops.errors import UsageError
+from hermesops.model.messaging.message import Update
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.incoming import IncomingMessages
+from hermesops.users.messaging.messengers.slack import read as slack
 from hermesops.users.messaging.messengers.telegram.read import read
 from hermesops.users.messaging.relay_secrets import derive
-from hermesops.users.messaging.routing import CONNECTED
+from hermesops.users.messaging.routing import CONNECTED, STRANGER
 from tests.support.real.stores.registries import TurnedClock
 from tests.support.users.api import UsersApi, users_api
 from tests.support.users.messaging import HOST, Messaging, dialled, messaging
+from tests.support.users.phones import SlackPhone
 from tests.support.users.processes import NAME, of_api
 
 pytestmark = [pytest.mark.turns(20), pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)]
@@ -79,6 +82,26 @@ async def test_a_message_passes_through_a_process_that_has_its_own_secrets_alone
             await world.hears(ADA, CONNECTED, "hi")
         async with dialled(world, api.ada, derive(("old" * 16).encode(), api.ada.id, 1)):
             pass
+    finally:
+        await cancel(serving)
+
+
+async def test_a_process_serves_slack_alone(api: UsersApi, world: Messaging, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    of_api(home, api, ORIGIN)
+    keys = home / NAME / "keys"
+    replace_secret(keys / CONNECTOR_KEY.name, f"{KEY}\n")
+    replace_secret(keys / SLACK_TOKEN.name, f"{world.slack.token}\n")
+    more = {"HERMESOPS_MESSENGERS_SLACK_APP": "A0123456789", "HERMESOPS_MESSENGERS_SLACK_URL": world.slack_url}
+    env = of_api(home, api, ORIGIN, (keys / MESSAGES_KEY.name).read_text(), **more)
+    ring = Ring.parse((keys / MESSAGES_KEY.name).read_text())
+    update = slack.read(json.dumps(world.slack.message("111", "hello")).encode())
+    assert isinstance(update, Update)
+    listener = socket.create_server((HOST, world.port))
+    serving = asyncio.ensure_future(serve(env, listener))
+    try:
+        IncomingMessages(api.all_rows, KeyRing(ring.current, ring.keys)).add(update)
+        await SlackPhone(world).hears(STRANGER)
     finally:
         await cancel(serving)
 

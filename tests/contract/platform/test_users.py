@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -13,21 +14,25 @@ from hermesops.access.pki.callers import Callers
 from hermesops.access.secrets.endpoint import Endpoint
 from hermesops.agents.relay.credential import CallerPem
 from hermesops.agents.relay.routes import API, CONNECTOR
-from hermesops.errors import UnavailableError
+from hermesops.errors import UnavailableError, UsageError
 from hermesops.localcloud.vendors.stripe.endpoint import EventEndpoint, endpoint_in
 from hermesops.model.billing.metering import Meter
 from hermesops.model.ids import MachineId
 from hermesops.model.plan import Plan
 from hermesops.platform.host import CertificatePairs, HostAddress, PlainPart
+from hermesops.platform.parts.connector_keys import connector_keys
 from hermesops.platform.parts.control import host_users_settings
 from hermesops.platform.parts.users import ApiPart, ConnectorPart, RelayCredentials, UsersHalf
 from hermesops.settings.environment import Environment
-from hermesops.settings.sections import BillingSettings
+from hermesops.settings.sections import BillingSettings, MessengerSettings
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import Completed
 from tests.support.fakes.credentials import authority_in
 from tests.support.fakes.parts import part
 from tests.support.real.stores.registries import TurnedClock, registry_at
+
+if TYPE_CHECKING:
+    from hermesops.access.secrets.store import Secrets
 
 AT = HostAddress("hermes-local-platform", MachineId("m-1"), "10.213.0.1")
 EDGE = "10.213.0.1:18091"
@@ -233,6 +238,35 @@ def test_with_a_bot_agents_open_their_sockets_at_the_door(tmp_path: Path) -> Non
     elsewhere = half(tmp_path, {**own, "MESSENGERS_AGENTS_URL": "https://agents.example"})
     assert elsewhere.links["sockets"] == "https://agents.example/relay"
     assert "sockets" not in half(tmp_path).links
+
+
+def test_a_bot_at_slack_alone_has_a_connector_that_reaches_its_stand_in(tmp_path: Path) -> None:
+    own = {"MESSENGERS_SLACK_APP": "A0123456789", "MESSENGERS_SLACK_URL": "http://127.0.0.1:7010/slack"}
+    [_, messengers, _] = half(tmp_path, own, has_project=False).parts
+    assert isinstance(messengers, ConnectorPart)
+    assert messengers.loopback_ports == (7001, 7010)
+
+
+def test_each_bot_needs_its_token() -> None:
+    secrets = dict[str, str]()
+    held = cast(
+        "Secrets",
+        SimpleNamespace(
+            find=lambda spec: secrets.get(spec.name), made=lambda spec, text: secrets.setdefault(spec.name, text)
+        ),
+    )
+    settings = MessengerSettings.model_validate({"telegram_bot": "our_bot", "slack_app": "A0123456789"})
+    for name in ("telegram.token", "slack.token"):
+        with pytest.raises(UsageError, match=name):
+            connector_keys(settings, held)
+        secrets[name] = f"of {name}"
+    keys = connector_keys(settings, held)
+    assert {name: keys[name] for name in ("telegram_token", "slack_token")} == {
+        "telegram_token": "of telegram.token",
+        "slack_token": "of slack.token",
+    }
+    assert len(keys["sockets_key"].strip()) == 64
+    assert connector_keys(MessengerSettings.model_validate({}), held) == {}
 
 
 STRIPE = "http://127.0.0.1:7001/stripe"

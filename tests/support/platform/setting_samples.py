@@ -38,6 +38,8 @@ OF_A_PATTERN: Mapping[str, object] = {
     "connections.base_url": "https://composio.test",
     "messengers.telegram_bot": "helium_bot",
     "messengers.telegram_url": "https://telegram.test",
+    "messengers.slack_app": "A0123456789",
+    "messengers.slack_url": "https://slack.test/api",
     "messengers.agents_url": "https://pages.staging.hermes.example",
     "connections.agents_url": "https://pages.staging.hermes.example/mcp",
     "platform.account": "111122223333",

@@ -1,4 +1,4 @@
-"""Everything between a messenger and an agent's socket, in one process: rows, router, sender, connector, Telegram."""
+"""Everything between messengers and an agent's socket, in one process: rows, router, senders, connector, vendors."""
 
 import asyncio
 import json
@@ -22,10 +22,11 @@ from hermesops.base.bell import Bell
 from hermesops.base.waiting import Pending, cancel, until
 from hermesops.connector.server import PATH, Connector
 from hermesops.connector.sockets import Delivering
+from hermesops.localcloud.vendors import slack
 from hermesops.localcloud.vendors.phone.phone import PREFIX as PHONE
 from hermesops.localcloud.vendors.phone.phone import Phone, to_page
 from hermesops.localcloud.vendors.phone.telegram_chat import telegram_chat
-from hermesops.localcloud.vendors.telegram import PREFIX, WEBHOOK_PATH, LocalTelegram
+from hermesops.localcloud.vendors.telegram import PREFIX, WEBHOOK_PATH
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.messaging.messenger import Messenger
@@ -37,16 +38,20 @@ from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry.database import Database
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.users.messaging.answers import Answers
-from hermesops.users.messaging.budget import Budget, Pace
-from hermesops.users.messaging.door import TelegramDoor
+from hermesops.users.messaging.bots import SLACK_PACE, TELEGRAM_PACE, Bot
+from hermesops.users.messaging.budget import Budget
+from hermesops.users.messaging.door import SlackDoor, TelegramDoor
+from hermesops.users.messaging.messengers.slack.send import SlackBot
 from hermesops.users.messaging.messengers.telegram.read import SECRET_HEADER
 from hermesops.users.messaging.messengers.telegram.send import TelegramBot
 from hermesops.users.messaging.relay_secrets import derive, sign
 from hermesops.users.messaging.router import Router, agent_of
 from hermesops.users.messaging.routing import Agent
 from hermesops.users.messaging.sender import Sender
+from hermesops.users.messaging.typing_signs import TypingSigns
 from tests.support.real.edge import free_port
 from tests.support.real.stores.registries import KEYS
+from tests.support.users.strict_telegram import StrictTelegram
 
 HOST = "127.0.0.1"
 ROOT = bytes(range(32))
@@ -62,8 +67,9 @@ class Messaging:
     """
 
     database: Database
-    telegram: LocalTelegram
-    telegram_url: str
+    telegram: StrictTelegram
+    slack: slack.LocalSlack
+    vendors_url: str
     port: int = field(default_factory=free_port)
     path: Path | None = None
     accounts: MessengerAccounts = field(init=False)
@@ -79,6 +85,17 @@ class Messaging:
         self.incoming = IncomingMessages(self.database, KEYS)
         self.outgoing = OutgoingMessages(self.database, KEYS)
         self.door = TelegramDoor(lambda: ("hook",), self.incoming.add)
+        self.slack_door = SlackDoor(lambda: (self.slack.secret,), self.incoming.add)
+
+    @property
+    def telegram_url(self) -> str:
+        """Of the Bot API."""
+        return f"{self.vendors_url}{PREFIX}"
+
+    @property
+    def slack_url(self) -> str:
+        """Of the Web API."""
+        return f"{self.vendors_url}{slack.PREFIX}"
 
     @property
     def url(self) -> str:
@@ -136,19 +153,27 @@ class Messaging:
         parts = Delivering("test", AgentSockets(self.database), self.incoming, answers, self.answered)
         return Connector(parts, self.secrets_of)
 
+    async def _sender(self, bot: Bot) -> None:
+        budget = Budget(bot.pace)
+        await Sender(bot.messenger, self.outgoing, self.accounts, budget, bot.send, self.answered).run()
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Connector]:
         """Run router, sender and connector until the block ends."""
         connector = self.running_connector = self.connector()
         agents = UserAccounts(self.database)
         router = Router(self.accounts, agents, self.incoming, self.outgoing, self.heard, self.queued, self.answered)
-        bot = TelegramBot(lambda: self.telegram.token, self.telegram_url)
-        budget = Budget(Pace(chat_s=1.0, a_second=25))
-        sender = Sender(Messenger.TELEGRAM, self.outgoing, self.accounts, budget, bot.send, self.answered)
+        telegram_bot = TelegramBot(lambda: self.telegram.token, self.telegram_url)
+        slack_bot = SlackBot(lambda: self.slack.token, self.slack_url)
+        signs = TypingSigns(Messenger.TELEGRAM, self.incoming, telegram_bot.show_typing)
+        senders = (
+            self._sender(Bot(Messenger.TELEGRAM, TELEGRAM_PACE, telegram_bot.send)),
+            self._sender(Bot(Messenger.SLACK, SLACK_PACE, slack_bot.send)),
+        )
 
         listener = unix_listener(self.path) if self.path else socket.create_server((HOST, self.port))
         serving = (connector.serve(listener), connector.run(self.queued), connector.keep())
-        works = [asyncio.ensure_future(each) for each in (*serving, router.run(), sender.run())]
+        works = [asyncio.ensure_future(each) for each in (*serving, router.run(), *senders, signs.run())]
         try:
             yield connector
         finally:
@@ -168,14 +193,15 @@ def unix_listener(path: Path) -> socket.socket:
 
 @asynccontextmanager
 async def messaging(database: Database) -> AsyncIterator[Messaging]:
-    """A local Telegram, and everything that a test may run beside it."""
+    """The local world's messengers, and everything that a test may run beside them."""
     listener = socket.create_server((HOST, 0))
     url = f"http://{HOST}:{listener.getsockname()[1]}"
-    telegram = LocalTelegram(webhook=f"{url}{WEBHOOK_PATH}", secret="hook")
-    world = Messaging(database, telegram, f"{url}{PREFIX}")
+    telegram, local_slack = StrictTelegram(webhook=f"{url}{WEBHOOK_PATH}", secret="hook"), slack.LocalSlack()
+    world = Messaging(database, telegram, local_slack, url)
     phone = Phone([telegram_chat(telegram)])
     routes = [
         Mount(PREFIX, routes=telegram.routes()),
+        Mount(slack.PREFIX, routes=local_slack.routes()),
         Route(PHONE, to_page),
         Mount(PHONE, routes=phone.routes()),
         Route(WEBHOOK_PATH, world.take, methods=["POST"]),

@@ -9,6 +9,8 @@ from hermesops.access.secrets.catalog import (
     CONNECTIONS_KEY,
     CONNECTOR_KEY,
     MESSAGES_KEY,
+    SLACK_SECRET,
+    SLACK_TOKEN,
     TELEGRAM_SECRET,
     TELEGRAM_TOKEN,
 )
@@ -43,6 +45,7 @@ def test_roles_read_the_files_that_the_command_writes() -> None:
         MESSAGES_KEY.name,
         BILLING_SECRET.name,
         TELEGRAM_SECRET.name,
+        SLACK_SECRET.name,
         *(f"relay-{number}.pem" for number in PROCESSES),
     }
     variables, folder = defaults_of(CONNECTIONS), str(defaults_of(API)[f"__{API}_issued_folder"])
@@ -52,7 +55,7 @@ def test_roles_read_the_files_that_the_command_writes() -> None:
     assert issued == f"{folder}/{CONNECTIONS_KEY.name}"
     connector = defaults_of(CONNECTOR)
     assert str(connector[f"__{CONNECTOR}_issued_folder"]).replace(CONNECTOR, API) == folder
-    keys = {CONNECTOR_KEY.name, TELEGRAM_TOKEN.name}
+    keys = {CONNECTOR_KEY.name, TELEGRAM_TOKEN.name, SLACK_TOKEN.name}
     assert set(connector[f"__{CONNECTOR}_issued_files"]) == {*keys, "relay-connector.pem"}
 
 

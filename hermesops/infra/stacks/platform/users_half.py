@@ -75,7 +75,7 @@ def users_half(spec: PlatformSpec) -> UsersHalf | None:
         agents_url = str(connections.get("agents_url") or f"https://{host}/mcp")
         _require_same("connections.agents_url", agents_url, f"https://{host}/mcp")
     sockets_url = ""
-    if messengers.get("telegram_bot"):
+    if messengers.get("telegram_bot") or messengers.get("slack_app"):
         sockets_url = str(messengers.get("agents_url") or f"https://{host}")
         _require_same("messengers.agents_url", sockets_url, f"https://{host}")
     return UsersHalf(host, agents_url, sockets_url, has_issuer=bool(web.get("issuer")))

@@ -18,6 +18,7 @@ from hermesops.users.messaging.delivery import (
     Uncertain,
     record_of,
 )
+from hermesops.users.messaging.messengers.exchange import Answer
 from hermesops.users.messaging.messengers.telegram.send import delivery_of
 from tests.support.suite.cases import each_case
 
@@ -73,12 +74,12 @@ def test_a_messenger_that_is_away_is_asked_each_minute_for_a_day() -> None:
     ],
 )
 def test_answers_of_telegram(status: int, answer: bytes, delivery: Delivery) -> None:
-    assert delivery_of(status, answer) == delivery
+    assert delivery_of(Answer(status, answer)) == delivery
 
 
 @given(st.integers(100, 599), st.binary(max_size=200))
 def test_whatever_telegram_answers_is_a_delivery(status: int, answer: bytes) -> None:
-    assert isinstance(delivery_of(status, answer), Sent | Limited | Away | Uncertain | Refused)
+    assert isinstance(delivery_of(Answer(status, answer)), Sent | Limited | Away | Uncertain | Refused)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 0.4)), max_size=80))

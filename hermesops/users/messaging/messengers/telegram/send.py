@@ -9,21 +9,15 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-import httpx
-
-from hermesops.base.network.http import client
 from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.messaging.message import Outgoing
 from hermesops.users.messaging.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
-from hermesops.vendor.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError
-from hermesops.wire import strict_json
+from hermesops.users.messaging.messengers.exchange import Answer, call
+from hermesops.users.messaging.messengers.telegram import write
 from hermesops.wire.foreign_text import one_line
 
 ADDRESS = "https://api.telegram.org"
 
-_CONNECT_S = 5.0
-_ANSWER_S = 20.0
-_LARGEST_ANSWER = 256 << 10
 _LONGEST_LIMIT_S = 3 * 3600.0
 """The longest wait that is believed; users report bans of three hours."""
 
@@ -61,14 +55,14 @@ class TelegramBot:
         """Send a part, once. Raises nothing: what became of it is the result."""
         body = {
             "chat_id": int(outgoing.vendor_chat),
-            "text": outgoing.text,
+            **write.parse(outgoing.text),
             "link_preview_options": {"is_disabled": True},
         }
         return await self._call("sendMessage", body)
 
-    async def show_typing(self, vendor_chat: str) -> None:
-        """Show that an answer is being written, for five seconds; a failure is not worth a word."""
-        await self._call("sendChatAction", {"chat_id": int(vendor_chat), "action": "typing"})
+    async def show_typing(self, vendor_chat: str) -> Delivery:
+        """Show that an answer is being written, for five seconds or until a message comes."""
+        return await self._call("sendChatAction", {"chat_id": int(vendor_chat), "action": "typing"})
 
     async def name(self) -> str:
         """The bot's name at Telegram.
@@ -77,8 +71,8 @@ class TelegramBot:
             RefusedError: Telegram does not take the token.
             UnavailableError: Telegram does not answer.
         """
-        status, answer = await self._exchange("getMe", {})
-        result = _object(answer).get("result")
+        answer = await self._exchange("getMe", {})
+        status, result = answer.status, answer.content.get("result")
         name = result.get("username") if isinstance(result, Mapping) else None
         if status != HTTPStatus.OK or not isinstance(name, str):
             raise _not_told(status)
@@ -91,10 +85,10 @@ class TelegramBot:
             RefusedError: Telegram does not take the token.
             UnavailableError: Telegram does not answer.
         """
-        status, answer = await self._exchange("getWebhookInfo", {})
-        info = _object(answer).get("result")
-        if status != HTTPStatus.OK or not isinstance(info, Mapping):
-            raise _not_told(status)
+        answer = await self._exchange("getWebhookInfo", {})
+        info = answer.content.get("result")
+        if answer.status != HTTPStatus.OK or not isinstance(info, Mapping):
+            raise _not_told(answer.status)
         waiting = info.get("pending_update_count")
         return Webhook(
             url=one_line(str(info.get("url") or ""), longest=256),
@@ -110,39 +104,23 @@ class TelegramBot:
             UnavailableError: Telegram does not answer.
         """
         body = {"url": url, "secret_token": secret, "allowed_updates": ["message", "my_chat_member", "callback_query"]}
-        status, answer = await self._exchange("setWebhook", body)
-        if status == HTTPStatus.BAD_REQUEST:
-            words = one_line(str(_object(answer).get("description") or ""), longest=200)
+        answer = await self._exchange("setWebhook", body)
+        if answer.status == HTTPStatus.BAD_REQUEST:
+            words = one_line(str(answer.content.get("description") or ""), longest=200)
             raise RefusedError(f"Telegram does not take the address {url}: {words}")
-        if status != HTTPStatus.OK:
-            raise _not_told(status)
+        if answer.status != HTTPStatus.OK:
+            raise _not_told(answer.status)
 
     async def _call(self, method: str, body: Mapping[str, object]) -> Delivery:
         try:
-            return delivery_of(*await self._exchange(method, body))
+            return delivery_of(await self._exchange(method, body))
         except UnavailableError as error:
             return Away(error.message)
         except UnknownOutcomeError as error:
             return Uncertain(error.message)
 
-    async def _exchange(self, method: str, body: Mapping[str, object]) -> tuple[int, bytes]:
-        """Call a method once; the status and the answer.
-
-        Raises:
-            UnavailableError: Telegram was not reached.
-            UnknownOutcomeError: No answer came.
-        """
-        path = f"{self._address}/bot{self._token()}/{method}"
-        timeout = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
-        try:
-            deadline = Deadline(_ANSWER_S)
-            async with client(timeout=timeout) as http, http.stream("POST", path, json=body) as response:
-                answer = await AnswerBody(response, deadline=deadline, largest=_LARGEST_ANSWER).whole()
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise UnavailableError(f"Telegram was not reached: {type(error).__name__}") from None  # it has the token
-        except (httpx.HTTPError, UnreadableAnswerError, OSError) as error:
-            raise UnknownOutcomeError(f"no answer of Telegram's: {type(error).__name__}") from None
-        return response.status_code, answer
+    async def _exchange(self, method: str, body: Mapping[str, object]) -> Answer:
+        return await call("Telegram", f"{self._address}/bot{self._token()}/{method}", body)
 
 
 def _not_told(status: int) -> RefusedError | UnavailableError:
@@ -153,9 +131,9 @@ def _not_told(status: int) -> RefusedError | UnavailableError:
     return UnavailableError(f"Telegram answers HTTP {status}")
 
 
-def delivery_of(status: int, answer: bytes) -> Delivery:
+def delivery_of(answer: Answer) -> Delivery:
     """What an answer of the Bot API says about a message. Pure."""
-    content = _object(answer)
+    status, content = answer.status, answer.content
     if status == HTTPStatus.OK and content.get("ok") is True:
         return Sent(_id_in(content.get("result")))
     words = one_line(str(content.get("description") or f"HTTP {status}"), longest=120)
@@ -168,14 +146,6 @@ def delivery_of(status: int, answer: bytes) -> Delivery:
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND}:
         return Away(words)  # 401 and 404 are of the token, which an operator mends
     return Refused(words)
-
-
-def _object(answer: bytes) -> Mapping[str, Any]:
-    """An answer's object; empty for any other."""
-    try:
-        return strict_json.parse_object(answer, largest=_LARGEST_ANSWER)
-    except strict_json.MalformedJSONError:
-        return {}
 
 
 def _id_in(result: object) -> str:

@@ -1,0 +1,202 @@
+"""Slack for the local world: one app, people of one workspace who write to it, and the limits that Slack documents.
+
+It counts what broke a limit. Nothing is kept on disk: with the world's end every chat is gone.
+
+Source: Slack, "The Events API" (three seconds, three retries), "Verifying requests from Slack", ``chat.postMessage``,
+``auth.test``, "Rate limits", "Truncating content".
+"""
+
+import hmac
+import json
+import math
+import secrets
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from http import HTTPStatus
+from typing import Any
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hermesops.base.network.http import own_client
+from hermesops.base.waiting import pause
+from hermesops.model.messaging.messenger import LIMITS, Messenger
+
+PREFIX = "/slack"
+RETRIES_S = (0.0, 60.0, 300.0)
+"""Seconds after which Slack sends an event again that was not answered with success."""
+
+_TEAM, _BOT = "T0LOCAL01", "B0LOCAL01"
+_BURST = 3
+"""Messages of a channel that may come faster than one a second."""
+
+_ANSWER_S = 3.0
+_SPECIAL = ("<!", "<@", "<#")
+
+
+@dataclass
+class Channel:
+    """A person's channel with the app.
+
+    Attributes:
+        texts: What the bot wrote.
+        error: Slack's word for why it takes nothing; empty for none.
+    """
+
+    person: str
+    id: str
+    texts: list[str] = field(default_factory=list, repr=False)
+    error: str = ""
+    _recent: deque[float] = field(default_factory=deque)
+
+    def is_too_fast(self, now: float) -> bool:
+        """Whether the channel takes no message now; one that it takes counts."""
+        while self._recent and self._recent[0] < now - _BURST:
+            self._recent.popleft()
+        if len(self._recent) >= _BURST:
+            return True
+        self._recent.append(now)
+        return False
+
+
+class LocalSlack:
+    """The Slack of one world.
+
+    Args:
+        token: Of the bot.
+        secret: By which events are signed.
+        clock: Seconds of a clock that does not go back.
+    """
+
+    def __init__(self, token: str = "", secret: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        self.token = token or f"xoxb-{secrets.token_urlsafe(24)}"
+        self.secret = secret or secrets.token_hex(16)
+        self.channels: dict[str, Channel] = {}
+        self.broken: Counter[str] = Counter()
+        self.webhook = ""
+        self._clock = clock
+        self._events = 0
+        self._limited_until, self._is_known = float("-inf"), False
+
+    def routes(self) -> list[Route]:
+        """Routes of the stand-in, to be mounted below its prefix."""
+        return [Route("/{method}", self._call, methods=["POST"])]
+
+    def channel(self, person: str) -> Channel:
+        """A person's channel with the app. ``person`` is a word of capitals and digits."""
+        return self.channels.setdefault(f"D{person}", Channel(person, f"D{person}"))
+
+    def message(self, person: str, text: str, **more: Any) -> Mapping[str, Any]:  # noqa: ANN401 - JSON
+        """The event of a message that a person writes, as Slack escapes it."""
+        escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        channel = self.channel(person)
+        message = {
+            "type": "message",
+            "channel_type": "im",
+            "channel": channel.id,
+            "user": f"U{person}",
+            "text": escaped,
+        }
+        return self._event({**message, **more})
+
+    def limit(self, seconds: float) -> None:
+        """Take no message of any channel for a time, as Slack does where there were too many."""
+        self._limited_until = self._clock() + seconds
+
+    def signed(self, body: bytes, at: float | None = None) -> Mapping[str, str]:
+        """Headers of an event. ``at``: seconds since 1970; now by default."""
+        stamp = str(int(time.time() if at is None else at))
+        signature = hmac.new(self.secret.encode(), f"v0:{stamp}:".encode() + body, sha256).hexdigest()
+        return {"x-slack-request-timestamp": stamp, "x-slack-signature": f"v0={signature}"}
+
+    async def verify(self, url: str) -> bool:
+        """Set the webhook's address, if it answers Slack's question."""
+        self.webhook, challenge = url, secrets.token_urlsafe(24)
+        async with own_client(timeout=_ANSWER_S) as http:
+            response = await self._post(http, {"type": "url_verification", "challenge": challenge}, {})
+        return response is not None and response.is_success and response.text == challenge
+
+    async def deliver(self, event: Mapping[str, Any], waits_s: Sequence[float] = RETRIES_S) -> int:
+        """Send an event until it is answered with success, as Slack does; returns the attempts.
+
+        Raises:
+            TimeoutError: It was not.
+        """
+        async with own_client(timeout=_ANSWER_S) as http:
+            for attempt, wait_s in enumerate((0.0, *waits_s)):
+                await pause(wait_s)
+                more = {"x-slack-retry-num": str(attempt), "x-slack-retry-reason": "http_timeout"} if attempt else {}
+                response = await self._post(http, event, more)
+                if response is not None and response.is_success:
+                    return attempt + 1
+        raise TimeoutError("the webhook takes nothing")
+
+    async def _post(
+        self, http: httpx.AsyncClient, content: Mapping[str, Any], more: Mapping[str, str]
+    ) -> httpx.Response | None:
+        body = json.dumps(dict(content)).encode()
+        headers = {"content-type": "application/json", **self.signed(body), **more}
+        try:
+            return await http.post(self.webhook, content=body, headers=headers)
+        except httpx.HTTPError:
+            return None
+
+    def _event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._events += 1
+        return {
+            "type": "event_callback",
+            "team_id": _TEAM,
+            "event_id": f"Ev{self._events:08d}",
+            "event_time": int(time.time()),
+            "event": dict(event),
+        }
+
+    async def _call(self, request: Request) -> Response:
+        if request.headers.get("authorization") != f"Bearer {self.token}":
+            return _failure("invalid_auth")
+        match request.path_params["method"]:
+            case "auth.test":
+                return JSONResponse({"ok": True, "user": "local_hermes", "team_id": _TEAM, "bot_id": _BOT})
+            case "chat.postMessage":
+                return self._write(await request.json())
+        return _failure("unknown_method")
+
+    def _write(self, body: Mapping[str, Any]) -> Response:
+        channel, text = self.channels.get(str(body.get("channel"))), str(body.get("text", ""))
+        if channel is None or channel.error:
+            return _failure(channel.error if channel else "channel_not_found")
+        if wait_s := self._wait_s(channel):
+            return JSONResponse(
+                {"ok": False, "error": "ratelimited"}, HTTPStatus.TOO_MANY_REQUESTS, {"retry-after": str(wait_s)}
+            )
+        if not text.strip() or len(text) > LIMITS[Messenger.SLACK].most:
+            self.broken["text"] += 1
+            return _failure("msg_too_long" if text.strip() else "no_text")
+        self.broken["mention"] += any(word in text for word in _SPECIAL)
+        self.broken["unfurl"] += body.get("unfurl_links") is not False
+        self.broken += Counter()  # drops zeros
+        channel.texts.append(text)
+        return JSONResponse({"ok": True, "channel": channel.id, "ts": f"{time.time():.6f}"})
+
+    def _wait_s(self, channel: Channel) -> int:
+        """Seconds that the bot has to wait, 0 for none. Only a limit of which it knew is one that it broke."""
+        left_s = self._limited_until - self._clock()
+        if left_s > 0:
+            self.broken["ignored"] += self._is_known
+            self._is_known = True
+            return math.ceil(left_s)
+        self._is_known = False
+        if channel.is_too_fast(self._clock()):
+            self.broken["pace"] += 1
+            self.limit(1.0)
+            return 1
+        return 0
+
+
+def _failure(error: str) -> JSONResponse:
+    return JSONResponse({"ok": False, "error": error})

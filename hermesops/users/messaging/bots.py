@@ -1,0 +1,58 @@
+"""The bots by which users write to their agents, each with its messenger's limits."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from hermesops.access.secrets.store import Secrets
+from hermesops.errors import Hint, UsageError
+from hermesops.model.messaging.message import Outgoing
+from hermesops.model.messaging.messenger import Messenger
+from hermesops.settings.sections import MessengerSettings
+from hermesops.users.messaging.budget import Pace
+from hermesops.users.messaging.delivery import Delivery
+from hermesops.users.messaging.secrets import slack_bot, telegram_bot
+
+
+@dataclass(frozen=True)
+class Bot:
+    """A messenger's bot.
+
+    Attributes:
+        pace: Below what the messenger documents.
+        send: Sends a part once and says what became of it.
+        show_typing: Shows in a chat that an answer is being written; ``None`` where the messenger has no sign for bots.
+    """
+
+    messenger: Messenger
+    pace: Pace
+    send: Callable[[Outgoing], Awaitable[Delivery]]
+    show_typing: Callable[[str], Awaitable[Delivery]] | None = None
+
+
+TELEGRAM_PACE = Pace(chat_s=1.1, a_second=20)
+"""Telegram documents a message a second to a chat, some 30 a second in all; signs of typing take some of these.
+
+The tenth is for messages that take longer to arrive than the next one does.
+"""
+
+SLACK_PACE = Pace(chat_s=1.1, a_second=5)
+"""Slack documents a message a second to a channel, and several hundred a minute to a workspace."""
+
+
+def bots_of(settings: MessengerSettings, secrets: Secrets) -> tuple[Bot, ...]:
+    """The bots that are set.
+
+    Raises:
+        UsageError: There is none.
+    """
+    bots: list[Bot] = []
+    if settings.telegram_bot:
+        telegram = telegram_bot(settings, secrets)
+        bots.append(Bot(Messenger.TELEGRAM, TELEGRAM_PACE, telegram.send, telegram.show_typing))
+    if settings.slack_app:
+        bots.append(Bot(Messenger.SLACK, SLACK_PACE, slack_bot(settings, secrets).send))
+    if not bots:
+        hint = Hint(("settings", "set", "messengers.telegram_bot", "NAME"))
+        missing = "missing messengers.telegram_bot or messengers.slack_app, the bot by which users write to agents"
+        raise UsageError(missing, hint=hint)
+    return tuple(bots)

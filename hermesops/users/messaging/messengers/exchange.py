@@ -1,0 +1,62 @@
+"""Calls a method of a messenger once, bounded in time and size."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from hermesops.base.network.http import client
+from hermesops.errors import UnavailableError, UnknownOutcomeError
+from hermesops.vendor.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError
+from hermesops.wire import strict_json
+
+_CONNECT_S = 5.0
+_ANSWER_S = 20.0
+_LARGEST_ANSWER = 256 << 10
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a messenger answered.
+
+    Attributes:
+        retry_after: The header ``Retry-After``; empty for none.
+    """
+
+    status: int
+    body: bytes = field(repr=False)
+    retry_after: str = ""
+
+    @property
+    def content(self) -> Mapping[str, Any]:
+        """The body's object of JSON; empty for any other body."""
+        try:
+            return strict_json.parse_object(self.body, largest=_LARGEST_ANSWER)
+        except strict_json.MalformedJSONError:
+            return {}
+
+
+async def call(vendor: str, url: str, body: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Answer:
+    """Post an object of JSON. The errors name neither the address nor the headers, which may hold a token.
+
+    Args:
+        vendor: Its name, for errors.
+
+    Raises:
+        UnavailableError: The messenger was not reached.
+        UnknownOutcomeError: No answer came.
+    """
+    timeout = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
+    try:
+        deadline = Deadline(_ANSWER_S)
+        async with (
+            client(timeout=timeout) as http,
+            http.stream("POST", url, json=dict(body), headers=dict(headers or {})) as response,
+        ):
+            answer = await AnswerBody(response, deadline=deadline, largest=_LARGEST_ANSWER).whole()
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise UnavailableError(f"{vendor} was not reached: {type(error).__name__}") from None
+    except (httpx.HTTPError, UnreadableAnswerError, OSError) as error:
+        raise UnknownOutcomeError(f"no answer of {vendor}: {type(error).__name__}") from None
+    return Answer(response.status_code, answer, response.headers.get("retry-after", "")[:32])

@@ -1,0 +1,1 @@
+"""Slack: events by the Events API, messages by its Web API."""

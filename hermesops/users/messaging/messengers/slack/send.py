@@ -1,0 +1,104 @@
+"""Sends messages by Slack's Web API.
+
+Source: Slack, ``chat.postMessage``, ``auth.test``, "Rate limits": a message a second to a channel, and ``Retry-After``
+where there were more.
+"""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+
+from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.model.messaging.message import Outgoing
+from hermesops.users.messaging.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
+from hermesops.users.messaging.messengers.exchange import Answer, call
+from hermesops.wire.foreign_text import one_line
+
+ADDRESS = "https://slack.com/api"
+
+_VENDOR = "Slack"
+_LONGEST_LIMIT_S = 3600.0
+_UNKNOWN_LIMIT_S = 30.0
+_LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
+_OF_TOKEN = frozenset(
+    (
+        *("invalid_auth", "not_authed", "account_inactive", "token_expired", "token_revoked", "missing_scope"),
+        *("no_permission", "org_login_required", "ekm_access_denied", "access_denied", "team_access_not_granted"),
+    )
+)
+"""Errors that an operator mends: the message waits."""
+
+_AWAY = frozenset({"service_unavailable", "request_timeout", "team_added_to_org"})
+_UNCERTAIN = frozenset({"fatal_error", "internal_error"})
+"""Errors in spite of which the message may be there."""
+
+
+class SlackBot:
+    """The bot of all users.
+
+    Args:
+        token: Read for each request, as it may be changed.
+        address: Of the Web API.
+    """
+
+    def __init__(self, token: Callable[[], str], address: str = ADDRESS) -> None:
+        self._token = token
+        self._address = address
+
+    async def send(self, outgoing: Outgoing) -> Delivery:
+        """Send a part, once. Raises nothing: what became of it is the result."""
+        body = {
+            "channel": outgoing.vendor_chat,
+            "text": outgoing.text,
+            "mrkdwn": True,
+            "unfurl_links": False,  # no request of Slack's goes where an agent's text says
+            "unfurl_media": False,
+        }
+        try:
+            return delivery_of(await self._call("chat.postMessage", body))
+        except UnavailableError as error:
+            return Away(error.message)
+        except UnknownOutcomeError as error:
+            return Uncertain(error.message)
+
+    async def name(self) -> str:
+        """The bot's name at Slack.
+
+        Raises:
+            RefusedError: Slack does not take the token.
+            UnavailableError: Slack does not answer.
+            UnknownOutcomeError: As ``UnavailableError``.
+        """
+        answer = await self._call("auth.test", {})
+        name, error = answer.content.get("user"), answer.content.get("error")
+        if error in _OF_TOKEN:
+            hint = Hint(("secrets", "set", "slack.token", "--from", "FILE"))
+            raise RefusedError("Slack does not take the token of the bot", hint=hint)
+        if answer.status != HTTPStatus.OK or not isinstance(name, str):
+            raise UnavailableError(f"Slack answers HTTP {answer.status}")
+        return one_line(name, longest=64)
+
+    async def _call(self, method: str, body: Mapping[str, object]) -> Answer:
+        headers = {"authorization": f"Bearer {self._token()}"}
+        return await call(_VENDOR, f"{self._address}/{method}", body, headers)
+
+
+def delivery_of(answer: Answer) -> Delivery:
+    """What an answer of the Web API says about a message. Pure."""
+    content = answer.content
+    words = one_line(str(content.get("error") or f"HTTP {answer.status}"), longest=120)
+    if answer.status == HTTPStatus.TOO_MANY_REQUESTS or words in _LIMITED:
+        return Limited(_wait_in(answer.retry_after), is_for_all=True)
+    if answer.status == HTTPStatus.OK and content.get("ok") is True:
+        stamp = content.get("ts")
+        return Sent(stamp if isinstance(stamp, str) else "")
+    if words in _UNCERTAIN or (answer.status == HTTPStatus.OK and not isinstance(content.get("error"), str)):
+        return Uncertain(words)
+    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or words in _OF_TOKEN | _AWAY:
+        return Away(words)
+    return Refused(words)
+
+
+def _wait_in(header: str) -> float:
+    """Seconds to wait, at least one: nothing is sent earlier than Slack says."""
+    is_number = header.isascii() and header.isdigit()
+    return min(_LONGEST_LIMIT_S, max(1.0, float(header))) if is_number else _UNKNOWN_LIMIT_S

@@ -1,0 +1,147 @@
+"""A person's phone with one messenger: what each does in its own way, for the suite that all of them pass."""
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hermesops.base.waiting import Pending, until
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.messaging.messenger import LIMITS, Messenger, chat_name
+from hermesops.users.messaging.links import text_of_code
+from tests.support.users.messaging import Messaging
+
+
+@dataclass
+class Phone(ABC):
+    """A phone.
+
+    Attributes:
+        person: Number of its owner.
+    """
+
+    world: Messaging
+    person: int = 111
+    messenger: Messenger = field(init=False)
+
+    @property
+    @abstractmethod
+    def vendor_chat(self) -> str:
+        """The messenger's id of the chat with the bot."""
+
+    @property
+    @abstractmethod
+    def texts(self) -> Sequence[str]:
+        """What the bot wrote, in its order."""
+
+    @abstractmethod
+    def report(self, text: str) -> None:
+        """Write a message, which the messenger reports."""
+
+    @abstractmethod
+    def repeat(self) -> None:
+        """Have the messenger report the last message again."""
+
+    @abstractmethod
+    def limit(self, seconds: float) -> None:
+        """Have the messenger take nothing in this chat for a time."""
+
+    @abstractmethod
+    def broken(self) -> dict[str, int]:
+        """How often each limit was broken, without the one that ``limit`` made."""
+
+    @property
+    def chat(self) -> str:
+        """The chat's name, as agents know it."""
+        return chat_name(self.messenger, self.vendor_chat)
+
+    @property
+    def most(self) -> int:
+        """The longest text of one message."""
+        return LIMITS[self.messenger].most
+
+    def say(self, text: str) -> None:
+        """Write a message."""
+        self.report(text)
+        self.world.heard.ring()
+
+    def link(self, instance: Instance) -> None:
+        """Link the account by a code, as its person does."""
+        self.say(text_of_code(self.messenger, self.world.accounts.add_code(instance.user_id)))
+
+    async def hears(self, *texts: str) -> None:
+        """Wait until the bot has written exactly these texts."""
+
+        async def look() -> bool | Pending[bool]:
+            return list(self.texts) == list(texts) or Pending(repr(self.texts)[:500])
+
+        await until(look, what=f"texts in {self.messenger}", timeout_s=60, every_s=0.05)
+
+
+@dataclass
+class TelegramPhone(Phone):
+    """Telegram."""
+
+    def __post_init__(self) -> None:
+        self.messenger = Messenger.TELEGRAM
+        self._last = b""
+        self.world.telegram.chat(self.person)
+
+    @property
+    def vendor_chat(self) -> str:
+        return str(self.person)
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return self.world.telegram.chat(self.person).texts
+
+    def report(self, text: str) -> None:
+        self._last = json.dumps(self.world.telegram.message(self.person, text)).encode()
+        self.repeat()
+
+    def repeat(self) -> None:
+        self.world.door.take(self._last, "hook")
+
+    def limit(self, seconds: float) -> None:
+        self.world.telegram.chat(self.person)._limited_until = time.monotonic() + seconds
+
+    def broken(self) -> dict[str, int]:
+        return dict(self.world.telegram.broken)
+
+
+@dataclass
+class SlackPhone(Phone):
+    """Slack."""
+
+    def __post_init__(self) -> None:
+        self.messenger = Messenger.SLACK
+        self._last = b""
+        self.world.slack.channel(str(self.person))
+
+    @property
+    def vendor_chat(self) -> str:
+        return self.world.slack.channel(str(self.person)).id
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return self.world.slack.channel(str(self.person)).texts
+
+    def report(self, text: str) -> None:
+        self._last = json.dumps(self.world.slack.message(str(self.person), text)).encode()
+        self.repeat()
+
+    def repeat(self) -> None:
+        headers = self.world.slack.signed(self._last)
+        stamp, signature = headers["x-slack-request-timestamp"], headers["x-slack-signature"]
+        self.world.slack_door.take(self._last, stamp, signature, time.time())
+
+    def limit(self, seconds: float) -> None:
+        self.world.slack.limit(seconds)
+
+    def broken(self) -> dict[str, int]:
+        return dict(self.world.slack.broken)
+
+
+PHONES: tuple[type[Phone], ...] = (TelegramPhone, SlackPhone)
+"""One of each messenger."""
