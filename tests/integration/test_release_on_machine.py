@@ -157,7 +157,7 @@ async def test_a_machine_goes_over_to_a_release_and_back_and_nothing_that_was_sa
     assert (await node(agent, "health"))["ok"]
 
 
-@pytest.mark.turns(70)
+@pytest.mark.turns(130)
 async def test_a_rollback_to_the_images_release_works_where_its_slot_and_its_files_were_lost(
     built_image: Made, agent: Agent, tmp_path: Path
 ) -> None:

@@ -122,7 +122,9 @@ def parse_state(text: str) -> str:
         UsageError: There is no such state.
     """
     if text not in STATES:
-        raise UsageError(f"--state {text!r}: {', '.join(STATES)}", hint=Hint(("message", "list")))
+        raise UsageError(
+            f"no state {text!r}: one of {', '.join(STATES)}", hint=Hint(("message", "list")), field="state"
+        )
     return text
 
 

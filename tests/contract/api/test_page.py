@@ -488,9 +488,8 @@ async def test_a_page_that_lost_a_file_on_the_way_comes_by_itself(chat: ChatPage
     await chat.forget_files()
     chat.proxy.lost = file
     before = len(chat.proxy.asked)
-    await chat.page.reload()
-    await expect(chat.page.get_by_text("Loading …")).to_be_visible()
-    await chat.page.wait_for_timeout(2_500)
+    await chat.page.reload(wait_until="commit")
+    await chat.page.wait_for_timeout(3_500)
     loads = [url for _, url in chat.proxy.asked[before:] if url.endswith("/hermes-max/chat")]
     assert 2 <= len(loads) <= 3, "it is loaded anew, and not all the time"
     chat.proxy.lost = ""

@@ -22,7 +22,7 @@ from tests.support.real.stores import postgresql
 from tests.support.real.stores.registries import placed
 from tests.support.worlds.local.local_server import serving
 
-pytestmark = [pytest.mark.postgres, pytest.mark.turns(35)]
+pytestmark = [pytest.mark.postgres, pytest.mark.turns(55)]
 
 CANARY = "zebra-canary-that-nobody-may-keep"
 

@@ -53,5 +53,6 @@ def wrong_entities(text: str, entities: list[dict[str, Any]]) -> list[str]:
     return wrong
 
 
-def _overlap(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
-    return one["offset"] < other["offset"] + other["length"] and other["offset"] < one["offset"] + one["length"]
+def _overlap(entity: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    end, other_end = (each["offset"] + each["length"] for each in (entity, other))
+    return entity["offset"] < other_end and other["offset"] < end

@@ -29,23 +29,23 @@ def container(home: Path, name: str = "local", *, vendors: bool = True, **settin
         given["HERMESOPS_API_URL"] = "https://api.example.org/api/v1"
     env = Environment.load(name, given)
     facts = WORLD if vendors else dict.fromkeys(WORLD, "")
-    made = part(env=env, endpoint=part(**facts))
-    made.messenger_settings = messenger_settings(made)
-    return made
+    container_ = part(env=env, endpoint=part(**facts))
+    container_.messenger_settings = messenger_settings(container_)
+    return container_
 
 
 def test_a_local_world_with_vendors_offers_its_own_bot_at_its_own_connector(tmp_path: Path) -> None:
-    made = container(tmp_path)
-    settings = made.messenger_settings
+    container_ = container(tmp_path)
+    settings = container_.messenger_settings
     assert (settings.telegram_bot, settings.telegram_url) == ("local_hermes_bot", WORLD["telegram_url"])
     assert settings.agents_url == "https://10.0.0.1:18092"
-    assert link_addresses(made)[Messenger.TELEGRAM].format(bot="b", code="CODE") == f"{PHONE}#/telegram/CODE"
+    assert link_addresses(container_)[Messenger.TELEGRAM].format(bot="b", code="CODE") == f"{PHONE}#/telegram/CODE"
 
 
 def test_the_operators_own_bot_wins(tmp_path: Path) -> None:
-    made = container(tmp_path, telegram_bot="our_bot")
-    assert (made.messenger_settings.telegram_bot, made.messenger_settings.telegram_url) == ("our_bot", "")
-    assert link_addresses(made)[Messenger.TELEGRAM].startswith("https://t.me/")
+    container_ = container(tmp_path, telegram_bot="our_bot")
+    assert (container_.messenger_settings.telegram_bot, container_.messenger_settings.telegram_url) == ("our_bot", "")
+    assert link_addresses(container_)[Messenger.TELEGRAM].startswith("https://t.me/")
 
 
 @pytest.mark.parametrize(("name", "vendors"), [("local", False), ("staging", True)])

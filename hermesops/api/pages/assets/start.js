@@ -22,7 +22,8 @@
 
   function remember(tries) {
     try {
-      sessionStorage.setItem(TRIES, String(tries));
+      if (tries) sessionStorage.setItem(TRIES, String(tries));
+      else sessionStorage.removeItem(TRIES);
     } catch {
       // as above
     }
@@ -44,8 +45,9 @@
   addEventListener(
     "hermes:started",
     () => {
-      isEnded = true;
       clearTimeout(waiting);
+      if (isEnded) return; // it is loaded anew nevertheless, as for its style
+      isEnded = true;
       remember(0);
     },
     { once: true },
