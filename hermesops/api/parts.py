@@ -24,8 +24,8 @@ from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
 from hermesops.users.connections.service import Connections
-from hermesops.users.messaging.door import SlackDoor, TelegramDoor
-from hermesops.users.messaging.links import MessengerLinks
+from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor
+from hermesops.users.messaging.inbound.links import MessengerLinks
 from hermesops.users.user_requests.service import Requests
 
 CHECK_S = 60.0

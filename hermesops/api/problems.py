@@ -37,8 +37,8 @@ from hermesops.users.chat.service import (
 from hermesops.users.connections.mcp_messages import MalformedMessageError
 from hermesops.users.connections.mcp_proxy import NothingConnectedError, SessionEndedError, UnknownAgentError
 from hermesops.users.connections.service import NoSuchServiceError, StaleLinkError, TooManyConnectionsError
-from hermesops.users.messaging.door import UnsignedReportError
-from hermesops.users.messaging.links import NotOfferedError
+from hermesops.users.messaging.inbound.door import UnsignedReportError
+from hermesops.users.messaging.inbound.links import NotOfferedError
 from hermesops.users.user_requests.refusals import HasPlanError, NoPlanError, NotSoldError, RequestRefusedError
 from hermesops.users.user_requests.service import NoSuchRequestError, TooManyRequestsError
 

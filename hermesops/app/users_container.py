@@ -11,7 +11,7 @@ from hermesops.app import parts
 from hermesops.base.narration import Warn, warn
 from hermesops.settings.environment import Environment
 from hermesops.settings.sections import MessengerSettings
-from hermesops.users.messaging.links import ADDRESSES
+from hermesops.users.messaging.inbound.links import ADDRESSES
 
 
 class RowsContainer:

@@ -4,7 +4,7 @@ import asyncio
 
 
 class Bell:
-    """Rings inside one event loop."""
+    """Rings inside one event loop; a ring that nobody waits for ends the next wait."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()

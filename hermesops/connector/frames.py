@@ -26,7 +26,7 @@ _LONGEST_MESSAGE = 4096
 
 @dataclass(frozen=True)
 class Hello:
-    """The gateway fronts a platform."""
+    """The gateway greets, and names the platform that it is in front of."""
 
     platform: str
 
@@ -153,7 +153,7 @@ def inbound(incoming: Incoming) -> str:
 
 
 def result(request_id: str, message_id: str) -> str:
-    """The agent's message is taken."""
+    """The answer to an agent's message that is a row now."""
     return _line({"type": "outbound_result", "requestId": request_id, "result": _success(message_id)})
 
 
@@ -164,13 +164,13 @@ def refusal(request_id: str, code: str) -> str:
 
 
 def chat_info(request_id: str, chat: str) -> str:
-    """A chat's name and kind."""
+    """The answer to a question about a chat: its name and kind."""
     outcome = {"success": True, "chat_info": {"name": chat, "type": "dm"}}
     return _line({"type": "outbound_result", "requestId": request_id, "result": outcome})
 
 
 def idle() -> str:
-    """The answer to ``going_idle``."""
+    """The answer to ``going_idle``: the gateway may close its socket."""
     return _line({"type": "going_idle_ack"})
 
 

@@ -22,15 +22,15 @@ from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
 from hermesops.store.message_rows.gateways import Gateways
 from hermesops.store.message_rows.sockets import AgentSockets
-from hermesops.users.messaging.answers import Answers
-from hermesops.users.messaging.bots import Bot, bots_of
-from hermesops.users.messaging.budget import Budget
-from hermesops.users.messaging.router import Router, agent_of
+from hermesops.users.messaging.inbound.router import Router, agent_of
+from hermesops.users.messaging.outbound.answers import Answers
+from hermesops.users.messaging.outbound.bots import Bot, bots_of
+from hermesops.users.messaging.outbound.budget import Budget
+from hermesops.users.messaging.outbound.sender import Sender
+from hermesops.users.messaging.outbound.typing_signs import TypingSigns
+from hermesops.users.messaging.recovery.sweep import Sweep
+from hermesops.users.messaging.recovery.transcripts import ChatTranscripts
 from hermesops.users.messaging.secrets import gateway_secrets
-from hermesops.users.messaging.sender import Sender
-from hermesops.users.messaging.sweep import Sweep
-from hermesops.users.messaging.transcripts import ChatTranscripts
-from hermesops.users.messaging.typing_signs import TypingSigns
 
 if TYPE_CHECKING:
     import ssl

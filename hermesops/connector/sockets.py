@@ -16,8 +16,8 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.message import Incoming, IncomingState
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
-from hermesops.users.messaging.answers import AgentMessage, Answers, NotYourChatError
-from hermesops.users.messaging.reconcile import LATE
+from hermesops.users.messaging.outbound.answers import AgentMessage, Answers, NotYourChatError
+from hermesops.users.messaging.recovery.reconcile import LATE
 from hermesops.wire.strict_json import MalformedJSONError
 
 REPLACED = 4408

@@ -23,8 +23,8 @@ from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.schema.tables import hermes_instances
+from hermesops.users.messaging.inbound.routing import CONNECTED
 from hermesops.users.messaging.relay_secrets import derive
-from hermesops.users.messaging.routing import CONNECTED
 from tests.bench.figures import Board
 from tests.support.real.stores.registries import TurnedClock, placed, registry_at
 from tests.support.users.messaging import HOST, ROOT, Messaging, bearer, dialled, messaging

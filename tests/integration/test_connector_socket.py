@@ -18,7 +18,7 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.settings.sections import MessengerSettings
 from hermesops.store.registry.database import Database
 from hermesops.users.messaging.handover import connector_for
-from hermesops.users.messaging.routing import CONNECTED
+from hermesops.users.messaging.inbound.routing import CONNECTED
 from hermesops.wire.protocol import PROGRAM, Connector
 from tests.support.images.builds import Made
 from tests.support.real import edge

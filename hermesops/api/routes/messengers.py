@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from hermesops.api.parts import ApiParts, CurrentUser, Parts
 from hermesops.model.messaging.messenger import Messenger
-from hermesops.users.messaging.links import MessengerLinks, NotOfferedError
+from hermesops.users.messaging.inbound.links import MessengerLinks, NotOfferedError
 
 router = APIRouter(tags=["messengers"])
 

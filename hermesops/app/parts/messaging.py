@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from hermesops.store.message_rows.incoming import IncomingMessages
     from hermesops.store.message_rows.outgoing import OutgoingMessages
     from hermesops.users.messaging.directory import MessageDirectory
-    from hermesops.users.messaging.door import SlackDoor, TelegramDoor
     from hermesops.users.messaging.handover import ConnectorHandover
-    from hermesops.users.messaging.links import MessengerLinks
+    from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor
+    from hermesops.users.messaging.inbound.links import MessengerLinks
     from hermesops.users.messaging.registrations import Bots
 
 
@@ -27,14 +27,14 @@ def messenger_accounts(container: "Container | RowsContainer") -> "MessengerAcco
 
 
 def incoming_messages(container: "Container | RowsContainer") -> "IncomingMessages":
-    """Messages of users in messengers."""
+    """Rows of what users write in messengers, sealed with the key of messages."""
     from hermesops.store.message_rows.incoming import IncomingMessages
 
     return IncomingMessages(container.user_rows, container.messages)
 
 
 def outgoing_messages(container: "Container | RowsContainer") -> "OutgoingMessages":
-    """Messages to users in messengers."""
+    """Rows of what is sent to users in messengers, sealed with the key of messages."""
     from hermesops.store.message_rows.outgoing import OutgoingMessages
 
     return OutgoingMessages(container.user_rows, container.messages)
@@ -42,14 +42,14 @@ def outgoing_messages(container: "Container | RowsContainer") -> "OutgoingMessag
 
 def messenger_links(container: "Container | UsersContainer") -> "MessengerLinks | None":
     """Links of users' accounts; ``None`` where the platform has no bot."""
-    from hermesops.users.messaging.links import MessengerLinks
+    from hermesops.users.messaging.inbound.links import MessengerLinks
 
     bots = container.messenger_settings.bots
     return MessengerLinks(container.messenger_accounts, bots, container.link_addresses) if bots else None
 
 
 def message_directory(container: "Container") -> "MessageDirectory":
-    """Messages as operators see them."""
+    """Messages as operators list them, without their texts."""
     from hermesops.users.messaging.directory import MessageDirectory
 
     return MessageDirectory(container.registry)
@@ -73,7 +73,7 @@ def bots(container: "Container") -> "Bots":
 def link_addresses(container: "Container") -> "Mapping[Messenger, str]":
     """Addresses that open the chat with a bot: those of the phone where a local world's stand-ins have the bots."""
     from hermesops.model.messaging.messenger import Messenger
-    from hermesops.users.messaging.links import ADDRESSES
+    from hermesops.users.messaging.inbound.links import ADDRESSES
 
     if container.messenger_settings is container.env.settings.messengers:
         return ADDRESSES
@@ -119,7 +119,7 @@ def telegram_door(container: "Container | UsersContainer") -> "TelegramDoor | No
     from functools import partial
 
     from hermesops.access.secrets.catalog import TELEGRAM_SECRET
-    from hermesops.users.messaging.door import TelegramDoor
+    from hermesops.users.messaging.inbound.door import TelegramDoor
     from hermesops.users.messaging.secrets import webhook_secrets
 
     if container.secrets.find(TELEGRAM_SECRET) is None:
@@ -132,7 +132,7 @@ def slack_door(container: "Container | UsersContainer") -> "SlackDoor | None":
     from functools import partial
 
     from hermesops.access.secrets.catalog import SLACK_SECRET
-    from hermesops.users.messaging.door import SlackDoor
+    from hermesops.users.messaging.inbound.door import SlackDoor
     from hermesops.users.messaging.secrets import slack_secrets
 
     if container.secrets.find(SLACK_SECRET) is None:

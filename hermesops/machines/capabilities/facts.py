@@ -310,7 +310,7 @@ FACTS: tuple[Fact, ...] = (
         "relay: words that an agent takes while it is at a message",
         {"0.19": "/approve, /deny, /stop"},
         "RUN 0.19.0, with platform relay; LATER: the same words, and buttons",
-        ("hermesops/connector/sockets.py", "hermesops/users/messaging/routing.py"),
+        ("hermesops/connector/sockets.py", "hermesops/users/messaging/inbound/routing.py"),
         "tests/contract/connector/test_real_gateway.py"
         "::test_a_dangerous_command_is_approved_in_the_chat_while_the_message_is_under_way",
     ),
@@ -319,9 +319,9 @@ FACTS: tuple[Fact, ...] = (
         {"0.19": "never sent, and in the transcript; one of a killed turn names no message"},
         "RUN 0.19.0; LATER: the same",
         (
-            "hermesops/users/messaging/answers.py",
-            "hermesops/users/messaging/reconcile.py",
-            "hermesops/users/messaging/transcripts.py",
+            "hermesops/users/messaging/outbound/answers.py",
+            "hermesops/users/messaging/recovery/reconcile.py",
+            "hermesops/users/messaging/recovery/transcripts.py",
         ),
         "tests/contract/connector/test_real_gateway.py"
         "::test_an_answer_that_was_finished_while_the_connector_was_away_is_delivered_once",

@@ -9,8 +9,17 @@ from dataclasses import replace
 
 from hermesops.model.unknown_name import unknown_name
 from hermesops.observability.runbook.fault import AtVendor, ByCommand, Fault, OnMachine, Sign
+from hermesops.observability.runbook.fault_scripts import (
+    FILL,
+    FILLER,
+    GATEWAY,
+    HOLDS_JOBS,
+    LEAK,
+    OVERWRITES,
+    OWN_CAP,
+    in_gateway,
+)
 
-_GATEWAY = "hermes-gateway.service"
 _FIGURES = "/run/hermes-metrics/hermes.prom"
 
 
@@ -36,32 +45,6 @@ def _above(figure: str, limit: float) -> Sign:
     )
 
 
-_FILLER = "/var/lib/hermes/.drill"
-_FILL = (
-    "set -- $(stat -f -c '%a %S' /var/lib/hermes); "
-    # Only a file system of the data's own is filled, and never by more than 5 GB: others' room may be below it.
-    'test "$(stat -c %d /var/lib/hermes)" != "$(stat -c %d /)" && '
-    f"size=$(($1 * $2 / 100 * 95)) && test $size -lt 5000000000 && fallocate -l $size {_FILLER}"
-)
-
-
-def _in_gateway(program: str) -> str:
-    """The script that runs a Python program in the gateway's control group, so that it ends with the unit."""
-    return (
-        f"group=$(systemctl show -p ControlGroup --value {_GATEWAY}); "
-        f"setsid python3 -c {shlex.quote(program)} >/dev/null 2>&1 & "
-        # systemd ends what is in its own hierarchy, which is one of these.
-        "for root in /sys/fs/cgroup/unified /sys/fs/cgroup/systemd /sys/fs/cgroup; do "
-        'test ! -e "$root$group/cgroup.procs" || echo $! > "$root$group/cgroup.procs"; done'
-    )
-
-
-_LEAK = f"systemctl set-property --runtime {_GATEWAY} MemoryMax=400M && " + _in_gateway(
-    'import time; kept = b"x" * 300_000_000; time.sleep(3600)'
-)
-OWN_CAP = f"rm -rf /run/systemd/system.control/{_GATEWAY}.d; systemctl daemon-reload"
-"""Undoes a cap that was changed by hand. Not "revert", which removes the unit's drop-ins that are ours as well."""
-
 _SHOW = ("instance", "show", "USER")
 _REACHABILITY = ("AgentReachabilityBurnFast", "AgentReachabilityBurnSlow")
 
@@ -70,50 +53,12 @@ _DATA_FILLED = Fault(
     "disk-filling",
     ("DiskFilling",),
     "a file takes most of the room that the data have left",
-    inject=(OnMachine(_FILL),),
+    inject=(OnMachine(FILL),),
     sign=_over('hermes_data_bytes{state=\\"used\\"}', 'hermes_data_bytes{state=\\"size\\"}', 0.9),
-    undo=OnMachine(f"rm -f {_FILLER}"),
+    undo=OnMachine(f"rm -f {FILLER}"),
     needs_real=True,
     picked="resize",
 )
-
-_OVERWRITES = """
-import os, sqlite3
-home = "/var/lib/hermes/state.db"
-connection = sqlite3.connect(home)
-connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-page = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'messages'").fetchone()[0]
-size = connection.execute("PRAGMA page_size").fetchone()[0]
-connection.close()
-with open(home, "r+b") as file:
-    file.seek((page - 1) * size)
-    file.write(os.urandom(size))
-"""
-"""Of an agent whose gateway is stopped."""
-
-_HOLDS_JOBS = """
-import fcntl, json, os, time, urllib.request
-home = "/var/lib/hermes/cron/"
-key = json.load(open("/etc/hermes-node/instance.json"))["secrets"]["api_server_key"]
-port = json.load(open("/etc/hermes-node/gateway.json"))["port"]
-job = json.dumps({"name": "drill", "schedule": "0 0 1 1 *", "prompt": "hello"}).encode()
-headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/api/jobs", job, headers), timeout=20).read()
-lock = open(home + ".tick.lock", "w")
-os.chown(home + ".tick.lock", *os.stat(home)[4:6])
-fcntl.flock(lock, fcntl.LOCK_EX)
-jobs = json.load(open(home + "jobs.json"))
-for each in jobs["jobs"]:
-    if each["name"] == "drill":
-        each["next_run_at"] = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - 1200))
-with open(home + ".drill", "w") as file:
-    json.dump(jobs, file)
-os.chown(home + ".drill", *os.stat(home)[4:6])
-os.chmod(home + ".drill", 0o600)
-os.replace(home + ".drill", home + "jobs.json")
-time.sleep(3600)
-"""
-"""Makes a job that has been due for 20 minutes, and keeps the lock without which the agent begins none."""
 
 FAULTS = (
     # Of one machine
@@ -122,9 +67,9 @@ FAULTS = (
         "gateway-down",
         ("GatewayDown",),
         "the gateway's unit is stopped",
-        inject=(OnMachine(f"systemctl stop {_GATEWAY}"),),
+        inject=(OnMachine(f"systemctl stop {GATEWAY}"),),
         sign=Sign(_SHOW, "gateway silent"),
-        undo=OnMachine(f"systemctl start {_GATEWAY}"),
+        undo=OnMachine(f"systemctl start {GATEWAY}"),
     ),
     Fault(
         "machine-stopped",
@@ -158,7 +103,7 @@ FAULTS = (
         "the file with the agent's keys is deleted, and the gateway restarts without it",
         inject=(
             OnMachine("rm /etc/hermes/.env"),
-            OnMachine(f"systemctl restart {_GATEWAY}"),
+            OnMachine(f"systemctl restart {GATEWAY}"),
         ),
         sign=Sign(_SHOW, "health down"),  # a gateway without its keys does not even listen
         undo=ByCommand(("provision", "USER", "--plan", "PLAN")),
@@ -230,7 +175,7 @@ FAULTS = (
             ByCommand(("backup", "create", "USER")),
         ),
         inject=(
-            OnMachine(f"systemctl stop {_GATEWAY}"),
+            OnMachine(f"systemctl stop {GATEWAY}"),
             OnMachine("rm -f /var/lib/hermes/state.db-wal /var/lib/hermes/state.db-shm"),
             OnMachine("dd if=/dev/urandom of=/var/lib/hermes/state.db bs=4096 count=4 conv=notrunc status=none"),
             OnMachine("hermes-node databases; hermes-node metrics"),
@@ -250,9 +195,9 @@ FAULTS = (
             ByCommand(("backup", "create", "USER")),
         ),
         inject=(
-            OnMachine(f"systemctl stop {_GATEWAY}"),
-            OnMachine(f"python3 -c {shlex.quote(_OVERWRITES)}"),
-            OnMachine(f"systemctl start {_GATEWAY}"),
+            OnMachine(f"systemctl stop {GATEWAY}"),
+            OnMachine(f"python3 -c {shlex.quote(OVERWRITES)}"),
+            OnMachine(f"systemctl start {GATEWAY}"),
             ByCommand(("instance", "chat", "USER", "hello", "--reason", "drill")),
             OnMachine("hermes-node metrics"),
         ),
@@ -266,7 +211,7 @@ FAULTS = (
         "memory-near-cap",
         ("MemoryNearCap",),
         "a child of the gateway fills the memory cap, which is lowered for this",
-        inject=(OnMachine(_LEAK),),
+        inject=(OnMachine(LEAK),),
         sign=_over("hermes_gateway_memory_bytes", "hermes_gateway_memory_max_bytes", 0.9),
         undo=OnMachine(OWN_CAP),
         needs_real=True,
@@ -311,9 +256,9 @@ FAULTS = (
         "jobs-late",
         ("JobsLate",),
         "a child of the gateway keeps the lock without which no cron job is begun",
-        inject=(OnMachine(_in_gateway(_HOLDS_JOBS)), OnMachine("sleep 3; hermes-node metrics")),
+        inject=(OnMachine(in_gateway(HOLDS_JOBS)), OnMachine("sleep 3; hermes-node metrics")),
         sign=_above("hermes_queue_age_seconds", 900),
-        undo=OnMachine(f"systemctl restart {_GATEWAY}"),
+        undo=OnMachine(f"systemctl restart {GATEWAY}"),
         needs_real=True,
     ),
     # Of more than one machine, or of what hermesops itself stands on

@@ -40,7 +40,7 @@ class MessengerAccounts:
         self._messages = messages
 
     def now(self) -> datetime:
-        """The database's time."""
+        """The database's time, by which codes end."""
         with self._database.reading() as connection:
             return self._database.now(connection)
 

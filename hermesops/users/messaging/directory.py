@@ -36,7 +36,7 @@ class MessageHistory:
 
 @dataclass(frozen=True)
 class MessageDirectory:
-    """Messages, without their texts."""
+    """Messages of users and agents as operators list them, without their texts."""
 
     registry: Registry
 

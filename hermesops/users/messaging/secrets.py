@@ -46,10 +46,10 @@ def slack_secrets(secrets: Secrets) -> tuple[str, ...]:
 
 
 def telegram_bot(settings: MessengerSettings, secrets: Secrets) -> telegram.TelegramBot:
-    """The bot at Telegram."""
+    """The platform's bot at Telegram, which reads its token for each request."""
     return telegram.TelegramBot(lambda: secrets.read(TELEGRAM_TOKEN).strip(), settings.telegram_url or telegram.ADDRESS)
 
 
 def slack_bot(settings: MessengerSettings, secrets: Secrets) -> slack.SlackBot:
-    """The bot at Slack."""
+    """The platform's bot at Slack, which reads its token for each request."""
     return slack.SlackBot(lambda: secrets.read(SLACK_TOKEN).strip(), settings.slack_url or slack.ADDRESS)

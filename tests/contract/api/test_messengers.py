@@ -14,8 +14,8 @@ from hermesops.model.messaging.message import Update
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.incoming import IncomingMessages
-from hermesops.users.messaging.door import SlackDoor, TelegramDoor
-from hermesops.users.messaging.links import MessengerLinks
+from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor
+from hermesops.users.messaging.inbound.links import MessengerLinks
 from tests.support.real.stores.registries import KEYS
 from tests.support.users.api import Client, UsersApi
 

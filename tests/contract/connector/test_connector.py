@@ -19,8 +19,8 @@ from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
-from hermesops.users.messaging.routing import CONNECTED, INVALID_CODE, STRANGER
-from hermesops.users.messaging.sweep import Sweep
+from hermesops.users.messaging.inbound.routing import CONNECTED, INVALID_CODE, STRANGER
+from hermesops.users.messaging.recovery.sweep import Sweep
 from hermesops.users.messaging.texts.parts import parts_of
 from tests.support.real.stores.registries import TurnedClock, placed
 from tests.support.users.messaging import Messaging, dialled, messaging

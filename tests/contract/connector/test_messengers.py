@@ -9,8 +9,8 @@ from hermesops.base.waiting import pause
 from hermesops.model.fleet.instance import Instance
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
-from hermesops.users.messaging.links import text_of_code
-from hermesops.users.messaging.routing import CONNECTED, INVALID_CODE, STRANGER
+from hermesops.users.messaging.inbound.links import text_of_code
+from hermesops.users.messaging.inbound.routing import CONNECTED, INVALID_CODE, STRANGER
 from hermesops.users.messaging.texts.parts import parts_of
 from tests.support.real.stores.registries import placed
 from tests.support.users.messaging import ScriptedGateway, dialled, messaging

@@ -10,7 +10,7 @@ from playwright.async_api import Browser, expect
 from hermesops.localcloud.vendors.phone.chats import PERSON
 from hermesops.model.fleet.instance import Instance
 from hermesops.store.registry.database import Database
-from hermesops.users.messaging.routing import CONNECTED
+from hermesops.users.messaging.inbound.routing import CONNECTED
 from tests.support.pages.browser import DESK, PHONE, Scheme, chromium, watched_page
 from tests.support.pages.cutting_proxy import cutting_proxy
 from tests.support.pages.phone_page import PhonePage

@@ -13,10 +13,10 @@ from hermesops.base.waiting import Pending, pause, until
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.messaging.message import IncomingState
 from hermesops.store.registry.database import Database
-from hermesops.users.messaging.answers import HOME
-from hermesops.users.messaging.routing import CONNECTED
-from hermesops.users.messaging.sweep import Sweep
-from hermesops.users.messaging.transcripts import ChatTranscripts
+from hermesops.users.messaging.inbound.routing import CONNECTED
+from hermesops.users.messaging.outbound.answers import HOME
+from hermesops.users.messaging.recovery.sweep import Sweep
+from hermesops.users.messaging.recovery.transcripts import ChatTranscripts
 from tests.support.real import gateway
 from tests.support.real.gateway import Gateway
 from tests.support.real.python_environments import AGENT

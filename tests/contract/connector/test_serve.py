@@ -19,10 +19,10 @@ from hermesops.errors import UsageError
 from hermesops.model.messaging.message import Update
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.incoming import IncomingMessages
+from hermesops.users.messaging.inbound.routing import CONNECTED, STRANGER
 from hermesops.users.messaging.messengers.slack import read as slack
 from hermesops.users.messaging.messengers.telegram.read import read
 from hermesops.users.messaging.relay_secrets import derive
-from hermesops.users.messaging.routing import CONNECTED, STRANGER
 from tests.support.real.stores.registries import TurnedClock
 from tests.support.users.api import UsersApi, users_api
 from tests.support.users.messaging import HOST, Messaging, dialled, messaging

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.observability.runbook.fault import AtVendor
-from hermesops.observability.runbook.faults import OWN_CAP
+from hermesops.observability.runbook.fault_scripts import OWN_CAP
 from hermesops.store.registry.schema import tables
 from tests.support.faults.chains import Act, Chain, NotHad, act, both, commands, each, on_machine, on_platform
 from tests.support.faults.watched import REASON, SCALE, USERS, WatchedFleet

@@ -37,18 +37,18 @@ from hermesops.store.message_rows.outgoing import OutgoingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry.database import Database
 from hermesops.store.user_rows.accounts import UserAccounts
-from hermesops.users.messaging.answers import Answers
-from hermesops.users.messaging.bots import SLACK_PACE, TELEGRAM_PACE, Bot
-from hermesops.users.messaging.budget import Budget
-from hermesops.users.messaging.door import SlackDoor, TelegramDoor
+from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor
+from hermesops.users.messaging.inbound.router import Router, agent_of
+from hermesops.users.messaging.inbound.routing import Agent
 from hermesops.users.messaging.messengers.slack.send import SlackBot
 from hermesops.users.messaging.messengers.telegram.read import SECRET_HEADER
 from hermesops.users.messaging.messengers.telegram.send import TelegramBot
+from hermesops.users.messaging.outbound.answers import Answers
+from hermesops.users.messaging.outbound.bots import SLACK_PACE, TELEGRAM_PACE, Bot
+from hermesops.users.messaging.outbound.budget import Budget
+from hermesops.users.messaging.outbound.sender import Sender
+from hermesops.users.messaging.outbound.typing_signs import TypingSigns
 from hermesops.users.messaging.relay_secrets import derive, sign
-from hermesops.users.messaging.router import Router, agent_of
-from hermesops.users.messaging.routing import Agent
-from hermesops.users.messaging.sender import Sender
-from hermesops.users.messaging.typing_signs import TypingSigns
 from tests.support.real.edge import free_port
 from tests.support.real.stores.registries import KEYS
 from tests.support.users.strict_telegram import StrictTelegram

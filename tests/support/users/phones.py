@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hermesops.base.waiting import Pending, until
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.messaging.messenger import LIMITS, Messenger, chat_name
-from hermesops.users.messaging.links import text_of_code
+from hermesops.users.messaging.inbound.links import text_of_code
 from tests.support.users.messaging import Messaging
 
 

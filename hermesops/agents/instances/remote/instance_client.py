@@ -57,7 +57,7 @@ LOG_LINES = 80
 
 
 def no_connector(_instance_id: InstanceId) -> None:
-    """No instance has a connector."""
+    """The connector of an instance where the platform has no bot: none."""
 
 
 @dataclass(frozen=True, kw_only=True)

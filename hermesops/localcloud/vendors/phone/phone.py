@@ -53,7 +53,7 @@ class Phone:
         self._chats = {chat.key: chat for chat in chats}
 
     def routes(self) -> list[Route]:
-        """Its routes, below its prefix."""
+        """Routes of the page, its assets and its chats, below the phone's prefix."""
         return [
             Route("/", self._page, methods=["GET"]),
             Route("/assets/{name}", self._asset, methods=["GET"]),

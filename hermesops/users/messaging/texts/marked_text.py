@@ -37,7 +37,7 @@ class Marks:
 
 
 def write(text: StyledText, marks: Marks) -> str:
-    """A text with marks."""
+    """Write a styled text with marks around its styled stretches."""
     written: list[str] = []
     for run in text.stripped().runs:
         for piece in _written(run, marks):

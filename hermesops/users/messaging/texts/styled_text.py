@@ -61,7 +61,7 @@ class StyledText:
 
     @property
     def text(self) -> str:
-        """Without styles."""
+        """The characters alone, without their styles."""
         return "".join(run.text for run in self.runs)
 
     def cut(self, at: int) -> tuple["StyledText", "StyledText"]:

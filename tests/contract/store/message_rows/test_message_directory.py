@@ -15,8 +15,8 @@ from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
-from hermesops.users.messaging.delivery import Uncertain, record_of
 from hermesops.users.messaging.directory import MessageDirectory
+from hermesops.users.messaging.outbound.delivery import Uncertain, record_of
 from tests.support.real.stores.registries import KEYS, TurnedClock, placed
 
 TELEGRAM = Messenger.TELEGRAM

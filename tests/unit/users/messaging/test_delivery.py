@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from hermesops.model.messaging.message import Outgoing, OutgoingState
 from hermesops.model.messaging.messenger import Messenger
-from hermesops.users.messaging.budget import Budget, Pace
-from hermesops.users.messaging.delivery import (
+from hermesops.users.messaging.messengers.exchange import Answer
+from hermesops.users.messaging.messengers.telegram.send import delivery_of
+from hermesops.users.messaging.outbound.budget import Budget, Pace
+from hermesops.users.messaging.outbound.delivery import (
     MOST_TRIES,
     Away,
     Delivery,
@@ -18,8 +20,6 @@ from hermesops.users.messaging.delivery import (
     Uncertain,
     record_of,
 )
-from hermesops.users.messaging.messengers.exchange import Answer
-from hermesops.users.messaging.messengers.telegram.send import delivery_of
 from tests.support.suite.cases import each_case
 
 PART = Outgoing(1, Messenger.TELEGRAM, "111", "hello", 0, OutgoingState.QUEUED, "", 0, None)

@@ -5,9 +5,9 @@ from dataclasses import replace
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.message import Incoming, IncomingState
-from hermesops.users.messaging.lifecycle import ENDED, SUSPENDED, ending, words
-from hermesops.users.messaging.reconcile import GiveUp
-from hermesops.users.messaging.routing import Agent
+from hermesops.users.messaging.inbound.routing import Agent
+from hermesops.users.messaging.recovery.lifecycle import ENDED, SUSPENDED, ending, words
+from hermesops.users.messaging.recovery.reconcile import GiveUp
 from tests.support.suite.cases import each_case
 from tests.unit.users.messaging.test_routing import MESSAGE
 

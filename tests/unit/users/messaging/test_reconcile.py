@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hermesops.model.chat.transcript import Message, Transcript
 from hermesops.model.messaging.message import IncomingState
-from hermesops.users.messaging.reconcile import (
+from hermesops.users.messaging.recovery.reconcile import (
     LONGEST,
     LONGEST_AT_WORK,
     MOST_TRIES,
@@ -22,7 +22,7 @@ from hermesops.users.messaging.reconcile import (
     is_due,
     reconcile,
 )
-from hermesops.users.messaging.transcripts import sessions_of
+from hermesops.users.messaging.recovery.transcripts import sessions_of
 from tests.support.suite.cases import each_case
 from tests.unit.users.messaging.test_routing import MESSAGE, NOW
 

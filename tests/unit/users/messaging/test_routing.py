@@ -7,7 +7,7 @@ from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.messaging.message import Incoming, IncomingKind, IncomingState, LinkedAccount
 from hermesops.model.messaging.messenger import Messenger
-from hermesops.users.messaging.routing import (
+from hermesops.users.messaging.inbound.routing import (
     CONNECTED,
     NO_AGENT,
     NO_TEXT,

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
-from hermesops.users.messaging.budget import Budget, Pace
-from hermesops.users.messaging.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
-from hermesops.users.messaging.door import SlackDoor, UnsignedReportError
+from hermesops.users.messaging.inbound.door import SlackDoor, UnsignedReportError
 from hermesops.users.messaging.messengers.exchange import Answer
 from hermesops.users.messaging.messengers.slack.read import Challenge, is_slacks, read, text_of
 from hermesops.users.messaging.messengers.slack.send import delivery_of
+from hermesops.users.messaging.outbound.budget import Budget, Pace
+from hermesops.users.messaging.outbound.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
 from hermesops.wire.strict_json import MalformedJSONError
 from tests.support.suite.cases import each_case
 

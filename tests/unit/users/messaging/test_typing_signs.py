@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, cast
 
 from hermesops.errors import UnavailableError
 from hermesops.model.messaging.messenger import Messenger
-from hermesops.users.messaging.delivery import Away, Delivery, Limited, Sent
-from hermesops.users.messaging.typing_signs import PACE, TypingSigns
+from hermesops.users.messaging.outbound.delivery import Away, Delivery, Limited, Sent
+from hermesops.users.messaging.outbound.typing_signs import PACE, TypingSigns
 
 if TYPE_CHECKING:
     from hermesops.store.message_rows.incoming import IncomingMessages

@@ -9,8 +9,8 @@ from http import HTTPStatus
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.messaging.message import Outgoing
-from hermesops.users.messaging.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
 from hermesops.users.messaging.messengers.exchange import Answer, call
+from hermesops.users.messaging.outbound.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
 from hermesops.wire.foreign_text import one_line
 
 ADDRESS = "https://slack.com/api"

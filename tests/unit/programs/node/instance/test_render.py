@@ -13,7 +13,7 @@ from hermesops.programs.node.instance.render import (
     payload_environment,
     user_config,
 )
-from hermesops.users.messaging import answers
+from hermesops.users.messaging.outbound import answers
 from hermesops.wire.errors import BadRequestError
 from hermesops.wire.protocol import Connector, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings, merged

@@ -13,8 +13,9 @@ from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.messaging.message import Incoming, IncomingState
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
-from hermesops.users.messaging import lifecycle
-from hermesops.users.messaging.reconcile import (
+from hermesops.users.messaging.inbound.routing import Agent
+from hermesops.users.messaging.recovery import lifecycle
+from hermesops.users.messaging.recovery.reconcile import (
     LATE,
     LONGEST,
     ChatView,
@@ -25,7 +26,6 @@ from hermesops.users.messaging.reconcile import (
     is_due,
     reconcile,
 )
-from hermesops.users.messaging.routing import Agent
 from hermesops.users.messaging.texts.parts import parts_of
 
 NO_ANSWER = "Your agent did not answer this message. It may have done part of it: ask before you send it again."

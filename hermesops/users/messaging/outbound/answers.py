@@ -14,7 +14,7 @@ from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
 from hermesops.store.user_rows.accounts import UserAccounts
-from hermesops.users.messaging.sweep import RECOVERED
+from hermesops.users.messaging.recovery.sweep import RECOVERED
 from hermesops.users.messaging.texts.parts import parts_of
 
 LONGEST = 200_000

@@ -14,7 +14,7 @@ from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
 from hermesops.store.user_rows.accounts import UserAccounts
-from hermesops.users.messaging.routing import (
+from hermesops.users.messaging.inbound.routing import (
     CONNECTED,
     DISCONNECTED,
     INVALID_CODE,
@@ -51,7 +51,7 @@ class Router:
     answered: Bell
 
     async def run(self) -> None:
-        """Route until cancelled."""
+        """Route what messengers reported, at each ring and every second, until cancelled."""
         while True:
             try:
                 if await asyncio.to_thread(self.route_all):

@@ -8,8 +8,8 @@ from hermesops.errors import Hint, UsageError
 from hermesops.model.messaging.message import Outgoing
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.settings.sections import MessengerSettings
-from hermesops.users.messaging.budget import Pace
-from hermesops.users.messaging.delivery import Delivery
+from hermesops.users.messaging.outbound.budget import Pace
+from hermesops.users.messaging.outbound.delivery import Delivery
 from hermesops.users.messaging.secrets import slack_bot, telegram_bot
 
 

@@ -11,7 +11,7 @@ from hermesops.agents.relay.client import RelayClient
 from hermesops.model.chat.transcript import Message, Transcript
 from hermesops.model.ids import InstanceId
 from hermesops.users.chat.agent_runs import AgentRuns
-from hermesops.users.messaging.reconcile import ChatView
+from hermesops.users.messaging.recovery.reconcile import ChatView
 
 _SOURCE = "relay"
 _MOST_SESSIONS = 200

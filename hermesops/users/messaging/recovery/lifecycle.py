@@ -7,8 +7,8 @@ nobody back, so the user is told at once instead of after a day.
 
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.messaging.message import UNDER_WAY, Incoming
-from hermesops.users.messaging.reconcile import GiveUp
-from hermesops.users.messaging.routing import Agent
+from hermesops.users.messaging.inbound.routing import Agent
+from hermesops.users.messaging.recovery.reconcile import GiveUp
 
 SUSPENDED = "suspended"
 ENDED = "agent ended"

@@ -31,7 +31,7 @@ _SLACK = timedelta(minutes=2)
 
 @dataclass(frozen=True)
 class Wait:
-    """Look again later."""
+    """Nothing is decided yet: the message is looked into again later."""
 
 
 @dataclass(frozen=True)

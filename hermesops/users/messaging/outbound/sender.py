@@ -14,8 +14,8 @@ from hermesops.model.messaging.message import Outgoing, OutgoingState
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.outgoing import OutgoingMessages
-from hermesops.users.messaging.budget import Budget
-from hermesops.users.messaging.delivery import Delivery, Limited, Refused, record_of
+from hermesops.users.messaging.outbound.budget import Budget
+from hermesops.users.messaging.outbound.delivery import Delivery, Limited, Refused, record_of
 
 _LOOK_S = 0.5
 _AGAIN_S = 1.0
@@ -41,7 +41,7 @@ class Sender:
     bell: Bell
 
     async def run(self) -> None:
-        """Send until cancelled."""
+        """Send what is due, each part once, until cancelled; an error of the database is logged, and tried again."""
         running: dict[str, asyncio.Task[None]] = {}
         try:
             while True:

@@ -14,8 +14,8 @@ from hermesops.base.waiting import pause
 from hermesops.errors import HermesError
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.incoming import IncomingMessages
-from hermesops.users.messaging.budget import Budget, Pace
-from hermesops.users.messaging.delivery import Delivery, Limited
+from hermesops.users.messaging.outbound.budget import Budget, Pace
+from hermesops.users.messaging.outbound.delivery import Delivery, Limited
 
 PACE = Pace(chat_s=4.0, a_second=8)
 """Telegram shows a sign for five seconds; the rest of what it takes in a second is for messages."""
@@ -39,7 +39,7 @@ class TypingSigns:
     budget: Budget = field(default_factory=lambda: Budget(PACE))
 
     async def run(self) -> None:
-        """Show signs until cancelled."""
+        """Show the sign in each chat whose agent is at work, every second, until cancelled."""
         while True:
             await pause(max(_LOOK_S, await self.show_due()))
 

@@ -1,0 +1,1 @@
+"""What messengers report: verified, kept, routed to agents."""

@@ -1,0 +1,1 @@
+"""What agents write: in parts, paced, sent by the platform's bots."""

@@ -1,0 +1,1 @@
+"""What became of messages of which nothing is heard."""
