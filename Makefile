@@ -28,8 +28,8 @@ PICTURING := /usr/share/doc/fonts-inter=fonts-inter
 BASES := /usr/share/distro-info/ubuntu.csv=distro-info-data /usr/share/keyrings/ubuntu-archive-keyring.gpg=ubuntu-keyring
 
 LINTERS := ruff format mypy arrows ansible yaml shell pipelines secrets
-# Half of a worker's time it waits, for machines and for services: four fill two cores.
-WORKERS ?= 4
+# Half of a worker's time it waits, for machines and for services: three fill two cores.
+WORKERS ?= 3
 USER_NAME ?= ada
 
 .PHONY: help setup demo test test-fast lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval pipeline-summary $(addprefix lint-,$(LINTERS)) built need-built need-machines need-linting need-testing need-picturing need-soaking need-bases
