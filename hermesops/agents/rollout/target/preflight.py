@@ -85,8 +85,6 @@ class Preflight:
             begun, rollout
         ):
             await pause(_AGAIN_S)
-        if not problem and self._heard_at is None:
-            self._heard_at = self._now().timestamp()
         self._ended[target.id] = self._now().timestamp()
         return problem
 
@@ -102,9 +100,10 @@ class Preflight:
         try:
             async with self._places, asyncio.timeout(_OBSERVE_S):
                 status = await self._machines.observe(target.id)
-                if status.absent or status.activation or status.current == rollout.release:
-                    return ""
-                return await self._machines.observe_agent(target.facts)
+                is_settled = status.absent or status.activation or status.current == rollout.release
+                problem = "" if is_settled else await self._machines.observe_agent(target.facts)
+                self._heard_at = self._heard_at or self._now().timestamp()  # an agent that is unwell is not silent
+                return problem
         except LeaseHeldError:
             return ""  # that proves nothing about the agent; it is observed before its change
         except HermesError as error:

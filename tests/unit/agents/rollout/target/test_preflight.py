@@ -27,6 +27,7 @@ class Fleet:
     """Agents that answer from a second on, and a clock that turns with each pause."""
 
     answers_from_s: dict[InstanceId, float]
+    problem: str = ""
     seconds: float = 0.0
     begin: datetime = field(default_factory=lambda: datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -43,7 +44,7 @@ class Fleet:
         return ReleaseStatus("old")
 
     async def observe_agent(self, _target: Target) -> str:
-        return ""
+        return self.problem
 
 
 async def unwell(fleet: Fleet, rollout: Rollout) -> set[InstanceId]:
@@ -78,3 +79,11 @@ async def test_silence_of_all_is_waited_for(
         patches.setattr(preflight, "pause", fleet.pause)
         spec = replace(ROLLOUT.spec, emergency="it is broken" if is_emergency else "")
         assert await unwell(fleet, replace(ROLLOUT, spec=spec)) == lost
+
+
+async def test_agents_that_answer_and_are_unwell_are_not_silent() -> None:
+    fleet = Fleet({ADA: 0, BOB: 0}, problem="it takes no turns")
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(preflight, "pause", fleet.pause)
+        assert await unwell(fleet, ROLLOUT) == {ADA, BOB}
+    assert fleet.seconds < 2 * ROLLOUT.spec.unreachable_after_s
