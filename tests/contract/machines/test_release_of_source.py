@@ -70,6 +70,10 @@ def test_two_builds_of_a_tag_are_one_release_that_says_what_it_brings(shop: Work
     assert lock.resources is not None
     unit = shop.releases.blob(lock.unit).decode()
     assert unit == "Type=notify\n", "the workshop's own unit names no folders"
+    weakness = shop.builder().isolation.weakness
+    assert [line for line in shop.said if "bounded for each process" in line] == (
+        [f"building from source: {weakness}"] if weakness else []
+    )
     other = Workshop(tmp_path / "other")
     assert other.build(small_agent()) == lock
     assert other.store.held == shop.store.held

@@ -62,6 +62,8 @@ class SourceBuilder:
             UnavailableError: The package index does not answer.
         """
         project, lock = read_project(tree), tree.text(LOCK)
+        if self.isolation.weakness:
+            self.report(f"building from source: {self.isolation.weakness}")
         if tree.links:
             self.report(f"links in {tree.name} are left out: {', '.join(tree.links[:5])}")
         exported = self._exported(tree)

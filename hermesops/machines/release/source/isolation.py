@@ -52,8 +52,17 @@ class Isolation:
     @cached_property
     def scope(self) -> MemoryScope | None:
         """Bounds the memory of programs; ``None`` where this computer's systemd does not."""
-        scope = MemoryScope(min(self.limits.memory_bytes, memory_scope.most_bytes()))
-        return scope if scope.is_there() else None
+        return None if self._wanted_scope.obstacle else self._wanted_scope
+
+    @property
+    def weakness(self) -> str:
+        """How programs are bounded less than they should be, and why; empty where they are not."""
+        why = self._wanted_scope.obstacle
+        return f"memory is bounded for each process and not for all together: {why}" if why else ""
+
+    @cached_property
+    def _wanted_scope(self) -> MemoryScope:
+        return MemoryScope(min(self.limits.memory_bytes, memory_scope.most_bytes()))
 
     def run(
         self, title: str, words: Sequence[str], files: Mapping[str, SourceFile], environment: Mapping[str, str]

@@ -64,7 +64,7 @@ def refusal(title: str, ending: Ending, messages: str, limits: Limits) -> Refuse
         title: Names the program.
         messages: The end of its standard error, which a stranger wrote.
     """
-    last = _last_line(messages)
+    last = last_line(messages)
     if ending.code is None:
         return RefusedError(f"{title} did not end within {limits.seconds:g} s and was stopped", hint=_BUSY)
     if ending.kills:
@@ -98,7 +98,8 @@ def _has(text: str, words: tuple[str, ...]) -> bool:
     return any(word in lowered for word in words)
 
 
-def _last_line(messages: str) -> str:
+def last_line(messages: str) -> str:
+    """The last line of messages that a stranger wrote, short and printable."""
     lines = [line.strip() for line in messages.splitlines() if line.strip()]
     last = (lines[-1] if lines else "no reason given")[:_SHOWN]
     return "".join(character if character.isprintable() else "?" for character in last)

@@ -12,12 +12,17 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+
+from hermesops.machines.release.source.limits import last_line
 
 _BOOTED = Path("/run/systemd/system")
 """Is there where systemd is the first process: sd_booted(3)."""
 
-_TRIED_S = 10.0
+_TRIED_S = 60.0
+"""A systemd under load takes seconds for a unit; one that says nothing for a minute says nothing for a build either."""
+
 _GROUP = "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)"
 _SHOWS = f'cat "{_GROUP}/memory.max"'
 _WATCHES = f"""
@@ -44,17 +49,22 @@ class MemoryScope:
 
     limit_bytes: int
 
-    def is_there(self) -> bool:
-        """Whether systemd makes such groups here, and they hold."""
+    @cached_property
+    def obstacle(self) -> str:
+        """Why systemd makes no such groups here; empty where it makes them, and they hold."""
         if not _BOOTED.is_dir() or shutil.which("systemd-run") is None:
-            return False
+            return "systemd does not run here"
         try:
-            done = subprocess.run(
+            trial = subprocess.run(
                 self.trial(), env=environment(), capture_output=True, text=True, timeout=_TRIED_S, check=False
             )
-        except (OSError, subprocess.TimeoutExpired):
-            return False
-        return done.stdout.strip() == str(self.limit_bytes)
+        except subprocess.TimeoutExpired:
+            return f"systemd made no control group within {_TRIED_S:g} s"
+        except OSError as error:
+            return f"systemd-run does not start: {error.strerror}"
+        if trial.stdout.strip() == str(self.limit_bytes):
+            return ""
+        return f"systemd bounds no memory here: {last_line(trial.stderr or trial.stdout)}"
 
     def trial(self) -> list[str]:
         """A command that prints the limit which holds for it, in bytes."""
