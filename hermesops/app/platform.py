@@ -86,7 +86,7 @@ class PlatformParts:
             host=self.host,
             extend_base=self._extend_base,
             parts=self._parts,
-            links=lambda: self._users.links,
+            links=lambda: self.links,
             sends_events=lambda door, api: self._users.send_events(self._world.stripe_endpoint, door, api),
             roles=self.roles,
             report=container.report,
@@ -196,6 +196,11 @@ class PlatformParts:
         from hermesops.platform.state import observe_host
 
         return await observe_host(self.host.channel_to(await self._machine()))
+
+    @property
+    def links(self) -> "Mapping[str, str]":
+        """Addresses of the users' half, by what is there; raises as ``_services``."""
+        return self._users.links
 
     async def services(self) -> "PlatformServices":
         """Lists, restarts and reads logs of the host's services; raises as ``observe``."""

@@ -135,8 +135,7 @@ class PlatformStack:
         self.check("up")  # before the registry is asked for a lease
         async with self.hold_lease(self.lease) as turn:
             done = await turn.guard(self.up(signed))
-        exported = done.outputs.get("links")
-        links = {str(name): str(url) for name, url in exported.items()} if isinstance(exported, Mapping) else {}
+        links = _links_in(done.outputs)
         if self.serves and links:
             await self.serves(links["api"])
         return PlatformUp(done, "", (), round(time.monotonic() - begun, 1), links=links)
@@ -169,8 +168,19 @@ class PlatformStack:
         Raises:
             RefusedError: It was never brought up.
         """
+        return platform_outputs(await self._outputs())
+
+    async def addresses(self) -> tuple[PlatformOutputs[str], Mapping[str, str]]:
+        """Addresses of the platform's services, and those of its users' half by what is there; raises as ``outputs``.
+
+        The second are none where it serves no users, and where it is on a machine of a local world.
+        """
+        outputs = await self._outputs()
+        return platform_outputs(outputs), _links_in(outputs)
+
+    async def _outputs(self) -> Mapping[str, Any]:
         await self._require()
-        return platform_outputs(await self.engine().outputs(self.ref))
+        return await self.engine().outputs(self.ref)
 
     async def _require(self) -> None:
         if not await self.exists():
@@ -181,6 +191,12 @@ class PlatformStack:
             self.report(f"platform: {progress.change} {progress.name}")
         elif progress.kind in {"warning", "error", "failed"}:
             self.report(": ".join(part for part in ("platform", progress.name, progress.message) if part))
+
+
+def _links_in(outputs: Mapping[str, Any]) -> Mapping[str, str]:
+    """The output ``links`` of a stack; none of a stack without users."""
+    links = outputs.get("links")
+    return {str(name): str(url) for name, url in links.items()} if isinstance(links, Mapping) else {}
 
 
 @dataclass(frozen=True)

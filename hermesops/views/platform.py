@@ -7,7 +7,7 @@ from hermesops.views import stacks
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hermesops.infra.stacks.platform.outputs import PlatformOutputs
     from hermesops.machines.image.bundles.platform import Bundle
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from hermesops.platform.state import HostState, ServiceState
 
 
-def show(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, connected: bool) -> dict[str, Any]:
+def show(
+    outputs: "PlatformOutputs[str] | None", links: "Mapping[str, str]", host: "HostState | None", *, connected: bool
+) -> dict[str, Any]:
     """A platform; ``outputs`` are null where it has no stack, ``services`` and more where it is on no single host."""
     state: dict[str, Any] = {"services": None, "versions": None, "database_backup": None, "certificate_until": None}
     if host:
@@ -33,7 +35,8 @@ def show(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, co
             "certificate_until": timestamp(host.certificate_until),
         }
     healthy = host.is_healthy if host else None
-    return {"outputs": outputs.by_name() if outputs else None, "connected": connected, "healthy": healthy, **state}
+    addresses = {"outputs": outputs.by_name() if outputs else None, "links": dict(links)}
+    return {**addresses, "connected": connected, "healthy": healthy, **state}
 
 
 def services(service_states: "Sequence[ServiceState]") -> list[dict[str, object]]:

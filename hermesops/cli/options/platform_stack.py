@@ -10,6 +10,7 @@ from hermesops.cli import context
 from hermesops.cli.console import advice, result, say, table, write
 from hermesops.cli.options.files import write_saved
 from hermesops.cli.printing.fields import field_lines
+from hermesops.cli.views.platform import link_lines
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 from hermesops.model.fleet.cell import PLATFORM
 from hermesops.model.image import PLATFORM_IMAGE
@@ -105,7 +106,7 @@ def up(signed: "SavedPreview | None" = None) -> int:
 def _of_users(is_local: bool, links: Mapping[str, str]) -> list[str]:
     """Lines about the users' half: its addresses, or the next step to it."""
     if links:
-        return field_lines({name.replace("_", " "): url for name, url in links.items()})
+        return link_lines(links)
     then = advice("users are served after", ("platform", "connect"), "and once more", ("stack", "up", PLATFORM))
     return [then] if is_local else []
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from hermesops.cli.printing.fields import field_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hermesops.infra.stacks.platform.outputs import PlatformOutputs
     from hermesops.platform.services import ServiceLog
@@ -25,9 +25,12 @@ def log_lines(service_logs: "Sequence[ServiceLog]") -> list[str]:
     return shown
 
 
-def lines(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, connected: bool) -> list[str]:
+def lines(
+    outputs: "PlatformOutputs[str] | None", links: "Mapping[str, str]", host: "HostState | None", *, connected: bool
+) -> list[str]:
     """The lines of a platform for people."""
     shown = field_lines({name: value for name, value in outputs.by_name().items() if value}) if outputs else []
+    shown += ["", *link_lines(links)] if links else []
     if host:
         backup = f"{_age(host.database_backup)} old" if host.database_backup else "none yet"
         until = f"{host.certificate_until:%Y-%m-%d}" if host.certificate_until else "unknown"
@@ -36,6 +39,11 @@ def lines(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, c
     if outputs is None:
         return [*shown, "this local world has no platform, and its monitoring alone"]
     return [*shown, "this environment uses it" if connected else "this environment does not use it yet"]
+
+
+def link_lines(links: "Mapping[str, str]") -> list[str]:
+    """Addresses of the users' half."""
+    return field_lines({name.replace("_", " "): url for name, url in links.items()})
 
 
 def _down(host: "HostState") -> str:

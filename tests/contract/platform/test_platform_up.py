@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from starlette.routing import Route
 from hermesops.api.server import Server
 from hermesops.base.waiting import cancel
 from hermesops.errors import UnavailableError
+from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.model.stack import StackRef, UpResult
 from hermesops.platform.aws import served
 from hermesops.platform.stack import PlatformStack
@@ -29,8 +31,11 @@ def stack(outputs: Mapping[str, Any], urls: list[str]) -> PlatformStack:
     async def up(ref: StackRef, *_: object, **__: object) -> UpResult:
         return UpResult(ref, (), outputs)
 
-    async def stacks(*_: object) -> list[object]:
-        return []
+    async def stacks(project: str) -> list[StackRef]:
+        return [StackRef(project, "staging")]
+
+    async def kept(_: StackRef) -> Mapping[str, Any]:
+        return outputs
 
     async def program(_: object) -> Any:  # noqa: ANN401 - a program of Pulumi
         return lambda: None
@@ -45,7 +50,10 @@ def stack(outputs: Mapping[str, Any], urls: list[str]) -> PlatformStack:
 
         yield part(guard=guard)
 
-    engine = part(up=up, stacks=stacks)
+    async def export(_: StackRef) -> Mapping[str, Any]:
+        return {}
+
+    engine = part(up=up, stacks=stacks, outputs=kept, export=export)
     return PlatformStack("staging", lambda: engine, program, part(), lease, print, serves=serves)
 
 
@@ -64,6 +72,13 @@ async def test_one_that_serves_none_is_not_asked(outputs: Mapping[str, Any]) -> 
     done = await stack(outputs, urls).up_alone()
 
     assert (dict(done.links), urls) == ({}, [])
+
+
+@pytest.mark.parametrize("links", [LINKS, {}])
+async def test_it_says_so_later_too(links: Mapping[str, str]) -> None:
+    services = {field.name: f"{field.name} of staging" for field in fields(PlatformOutputs)}
+    addresses = await stack({**services, "links": dict(links)}, []).addresses()
+    assert (addresses[0].by_name(), addresses[1]) == (services, links)
 
 
 @asynccontextmanager

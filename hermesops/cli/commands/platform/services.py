@@ -12,6 +12,8 @@ from hermesops.errors import UsageError
 from hermesops.views import platform as shapes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hermesops.app import Container
     from hermesops.app.platform import PlatformParts
     from hermesops.infra.stacks.platform.outputs import PlatformOutputs
@@ -22,7 +24,7 @@ Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="As in platfor
 
 
 def show() -> None:
-    """Show the platform's services with address and health, and the age of the newest backup of the database.
+    """Show the platform's services with address and health, users' links, and the age of the database's newest backup.
 
     Of a local world that has its monitoring alone, it shows the services of that.
     """
@@ -30,18 +32,19 @@ def show() -> None:
 
     container = context.compose()
     if container.env.is_local:
-        outputs, host = context.run_platform(container, _observe)
+        outputs, links, host = context.run_platform(container, _observe)
     else:
-        outputs, host = context.run(container.aws_platform_stack.outputs()), None
+        (outputs, links), host = context.run(container.aws_platform_stack.addresses()), None
     connected = is_connected(container.env)
-    shown = shapes.show(outputs, host, connected=connected)
+    shown = shapes.show(outputs, links, host, connected=connected)
+    lines = view.lines(outputs, links, host, connected=connected)
     if is_json() or host is None:
-        result("platform-show", shown, view.lines(outputs, host, connected=connected))
+        result("platform-show", shown, lines)
         return
     columns = ("service", "state", "healthy", "restarts")
     rows = shapes.services([service for service in host.services if not service.is_passing or not service.is_healthy])
     table("platform-show", "services", columns, rows, "no services")
-    result("platform-show", shown, view.lines(outputs, host, connected=connected))
+    result("platform-show", shown, lines)
 
 
 def logs(
@@ -142,6 +145,9 @@ def _with_host(by_hand: str) -> "Container":
     return container
 
 
-async def _observe(parts: "PlatformParts") -> "tuple[PlatformOutputs[str] | None, HostState | None]":
-    outputs = await parts.stack.outputs() if await parts.stack.exists() else None
-    return outputs, await parts.observe()
+async def _observe(
+    parts: "PlatformParts",
+) -> "tuple[PlatformOutputs[str] | None, Mapping[str, str], HostState | None]":
+    if not await parts.stack.exists():
+        return None, {}, await parts.observe()
+    return await parts.stack.outputs(), parts.links, await parts.observe()
