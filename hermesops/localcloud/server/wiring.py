@@ -313,7 +313,8 @@ async def _opened_vendors(
     services = facts.get("platform_services")
     pages = f"https://{services[PlatformService.USERS.value]}" if isinstance(services, Mapping) else ""
     issuer = LocalIssuer(f"{where.api_url}{ISSUER}", people, pages=pages)
-    composio = LocalComposio(f"{where.api_url}{COMPOSIO}", key=key_of(files.composio_key, "ak_local_"))
+    key = key_of(files.composio_key, "ak_local_")
+    composio = LocalComposio(f"{where.api_url}{COMPOSIO}", key=key, file=files.composio)
     facts |= {
         "issuer_url": issuer.url,
         "composio_url": composio.url,

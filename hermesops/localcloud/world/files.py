@@ -29,6 +29,7 @@ class WorldFiles:
         monitoring: There once monitoring has come up on it.
         date_shift: By how much the platform's service is to tell machines a wrong time; absent for not at all.
         object_store_key: The object store's root credential, in the format of AWS's programs.
+        composio: Accounts and sessions at the stand-in of Composio.
         stripe: The account of the stand-in of Stripe; there once the world has come up with vendors.
         stripe_key: Opens the stand-in's API.
         stripe_secret: Signs the stand-in's events.
@@ -45,6 +46,7 @@ class WorldFiles:
         self.model_key = folder / "model.key"
         self.provider_key = folder / "provider.key"
         self.composio_key = folder / "composio.key"
+        self.composio = folder / "composio.json"
         self.database = folder / "world.db"
         self.base = folder / "base"
         self.lock = folder / "server.lock"

@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,10 +42,10 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def vendor(clock: Clock) -> AsyncIterator[LocalComposio]:
+async def vendor(clock: Clock, tmp_path: Path) -> AsyncIterator[LocalComposio]:
     listener = socket.create_server((HOST, 0))
     url = f"http://{HOST}:{listener.getsockname()[1]}/composio"
-    vendor = LocalComposio(url, key=KEY, most=20, clock=clock)
+    vendor = LocalComposio(url, key=KEY, most=20, clock=clock, file=tmp_path / "composio.json")
     async with served(Starlette(routes=[Mount("/composio", routes=vendor.routes())]), listener):
         yield vendor
 
@@ -104,6 +105,23 @@ async def test_a_session_has_the_accounts_of_its_user_alone(composio: Composio, 
     await composio.end_session(session.id)
     await composio.end_session(session.id)
     assert not vendor.sessions
+
+
+async def test_accounts_and_sessions_outlive_the_world_s_server(
+    composio: Composio, vendor: LocalComposio, clock: Clock
+) -> None:
+    link, pending = [await composio.link("i-1", "ac_gmail", CALLBACK) for _ in range(2)]
+    vendor.agree(link.url)
+    session = await composio.open_session("i-1", {"gmail": [link.account]})
+    assert vendor.file
+    again = LocalComposio(vendor.url, key=KEY, clock=clock, file=vendor.file)
+    assert (again.accounts, again.sessions.keys()) == (vendor.accounts, {session.id})
+    assert again.sessions[session.id].accounts == {"gmail": (link.account,)}
+    assert "status=success" in again.agree(pending.url)
+    await composio.end_session(session.id)
+    await composio.revoke(link.account)
+    later = LocalComposio(vendor.url, key=KEY, clock=clock, file=vendor.file)
+    assert (later.accounts[link.account].status, dict(later.sessions)) == ("REVOKED", {})
 
 
 async def test_a_wrong_key_and_a_wrong_configuration_are_refused_with_what_to_do(vendor: LocalComposio) -> None:

@@ -1,20 +1,22 @@
 """Composio for the local world: connected accounts, links with a page to agree on, sessions and their MCP servers.
 
 It enforces the limits that Composio documents: a link's ten minutes, requests a minute, the states in which an account
-can be revoked. Nothing is kept on disk: with the world's end every account is gone.
+can be revoked. Accounts and sessions are kept in a file: a world that comes up again knows what was connected in it.
 
 Source: Composio's API reference, version 3.1 ("connected accounts", "tool router"), "Rate limits", and its guides
 "Connected Accounts" and "Using sessions via MCP".
 """
 
 import html
+import json
 import secrets
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -23,11 +25,15 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from hermesops.localcloud.vendors.composio.mcp_server import McpServer
+from hermesops.localcloud.world.files import read_object, write_private
 from hermesops.model.connections.service import SERVICES
 
 PREFIX = "/composio"
 LINK_S = 600.0
 _WINDOW_S = 60.0
+_KEPT = 5_000
+"""Accounts, and sessions, that are kept; older ones are forgotten."""
+
 _TOOLKITS = frozenset(service.slug for service in SERVICES)
 """Each has a configuration, named ``ac_TOOLKIT``."""
 
@@ -57,6 +63,7 @@ class LocalComposio:
         key: The project's key.
         most: Requests a minute.
         clock: Seconds since 1970.
+        file: Where accounts and sessions are kept; ``None`` for nowhere.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class LocalComposio:
         key: str,
         most: int = 2_000,
         clock: Callable[[], float] = time.time,
+        file: Path | None = None,
     ) -> None:
         self.url = url
         self.key = key
@@ -77,6 +85,8 @@ class LocalComposio:
         self.requests: Counter[str] = Counter()
         self._links: dict[str, str] = {}
         self._recent: deque[float] = deque()
+        self.file = file
+        self._read()
 
     def routes(self) -> list[Route]:
         """Routes of the stand-in, to be mounted below its prefix."""
@@ -97,6 +107,7 @@ class LocalComposio:
     def expire(self, account: str) -> None:
         """Have a service take an account's tokens no more."""
         self.accounts[account].status = "EXPIRED"
+        self._keep()
 
     def agree(self, url: str, *, is_agreed: bool = True) -> str:
         """Go through a link as a person does; the address to which the browser comes back."""
@@ -106,6 +117,7 @@ class LocalComposio:
             account.status = "EXPIRED"
         else:
             account.status = "ACTIVE" if is_agreed else "FAILED"
+        self._keep()
         status = "success" if account.status == "ACTIVE" else "failed"
         joint = "&" if urlsplit(account.callback_url).query else "?"
         return f"{account.callback_url}{joint}{urlencode({'status': status, 'connected_account_id': account.id})}"
@@ -137,6 +149,7 @@ class LocalComposio:
         until = self.clock() + LINK_S
         self.accounts[id_] = Account(id_, body["user_id"], toolkit, body["auth_config_id"], body["callback_url"], until)
         self._links[token] = id_
+        self._keep()
         answer = {
             "connected_account_id": id_,
             "link_token": token,
@@ -165,6 +178,7 @@ class LocalComposio:
         tokens = ["access_token"] if account.status == "ACTIVE" else []
         account.status = "REVOKED"
         self.revoked.append(account.id)
+        self._keep()
         return JSONResponse({"revoked_tokens": tokens, "connected_account": {"id": account.id, "status": "REVOKED"}})
 
     async def _delete(self, request: Request) -> Response:
@@ -172,6 +186,7 @@ class LocalComposio:
         if account is None:
             return _refusal(HTTPStatus.NOT_FOUND, "Not found")
         del self.accounts[account.id]
+        self._keep()
         return JSONResponse({"success": True})
 
     async def _open_session(self, request: Request) -> Response:
@@ -183,12 +198,14 @@ class LocalComposio:
                 return _refusal(HTTPStatus.BAD_REQUEST, "Connected account not found")
         id_ = f"trs_{secrets.token_hex(8)}"
         self.sessions[id_] = McpServer(body["user_id"], accounts)
+        self._keep()
         answer = {"session_id": id_, "mcp": {"type": "http", "url": f"{self.url}/mcp/{id_}"}, "tool_router_tools": []}
         return JSONResponse(answer, HTTPStatus.CREATED)
 
     async def _end_session(self, request: Request) -> Response:
         if self.sessions.pop(request.path_params["id"], None) is None:
             return _refusal(HTTPStatus.NOT_FOUND, "Not found")
+        self._keep()
         return JSONResponse({"success": True})
 
     async def _mcp(self, request: Request) -> Response:
@@ -210,6 +227,24 @@ class LocalComposio:
 
     def _account(self, request: Request) -> Account | None:
         return self.accounts.get(request.path_params["id"])
+
+    def _read(self) -> None:
+        kept = (read_object(self.file) if self.file else None) or {"accounts": {}, "sessions": {}, "links": {}}
+        self.accounts = {id_: Account(**account) for id_, account in kept["accounts"].items()}
+        self._links = dict(kept["links"])
+        for id_, session in kept["sessions"].items():
+            accounts = {toolkit: tuple(ids) for toolkit, ids in session["accounts"].items()}
+            self.sessions[id_] = McpServer(session["user"], accounts)
+
+    def _keep(self) -> None:
+        for objects in (self.accounts, self.sessions, self._links):
+            while len(objects) > _KEPT:
+                del objects[next(iter(objects))]
+        if self.file:
+            accounts = {id_: asdict(account) for id_, account in self.accounts.items()}
+            sessions = {id_: {"user": own.user, "accounts": own.accounts} for id_, own in self.sessions.items()}
+            kept = {"accounts": accounts, "sessions": sessions, "links": self._links}
+            write_private(self.file, json.dumps(kept).encode())
 
 
 def _shown(account: Account) -> dict[str, Any]:
