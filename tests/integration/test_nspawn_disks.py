@@ -18,6 +18,8 @@ from hermesops.localcloud.drivers.interface import MachinePower, MachineSize
 from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId
+from hermesops.programs.node.system.files import is_mounted
+from hermesops.wire.protocol import DATA_PATH
 from tests.support.real.machines.machine import TestMachine, opened_driver, plan, started
 from tests.support.suite.prerequisites import require
 
@@ -162,3 +164,31 @@ def test_a_disk_grows_though_somebody_elses_copy_of_the_mounts_holds_it(folder: 
     subprocess.run(["e2fsck", "-fn", folder / "disk.img"], check=True, capture_output=True)
     disk.mount([folder / "layer"], cwd=folder)
     assert [(disk.root / name).read_text() for name in ("mark", "later")] == ["kept", "kept too"]
+
+
+def test_a_disk_with_a_volume_is_stopped_grown_and_removed_though_somebody_elses_copy_holds_the_volume(
+    folder: Path,
+) -> None:
+    disk = Disk(folder)
+    disk.make(1)
+    disk.mount([folder / "layer"], cwd=folder)
+    with disk.volume.file.open("wb") as file:
+        file.truncate(64 * 2**20)
+    subprocess.run(["mkfs.ext4", "-q", disk.volume.file], check=True)
+    disk.volume.open()
+    mark = disk.root / DATA_PATH.lstrip("/") / "mark"
+    mark.write_text("kept")
+    with copied_mounts():
+        mark.write_text("kept, and not yet on the disk")
+        disk.unmount()
+        assert not is_mounted(folder / "disk")
+        disk.grow(2)
+        disk.mount([folder / "layer"], cwd=folder)
+        disk.volume.open()
+        assert mark.read_text() == "kept, and not yet on the disk"
+        mark.write_text("kept again")
+        disk.unmount()
+    disk.mount([folder / "layer"], cwd=folder)
+    subprocess.run(["e2fsck", "-fn", disk.volume.file], check=True, capture_output=True)
+    disk.volume.open()
+    assert mark.read_text() == "kept again"

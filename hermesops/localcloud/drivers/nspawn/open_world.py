@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from uuid import uuid4
 
-from hermesops.errors import BrokenInvariantError, RefusedError
+from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.localcloud.drivers.interface import DAEMON_PORT, MachinePlan, MachinePower, MachineSize
 from hermesops.localcloud.drivers.nspawn.computer import resources
 from hermesops.localcloud.drivers.nspawn.computer.cgroup import WorldGroups
@@ -98,15 +98,27 @@ class OpenWorld:
         return resources.free_resources(self.store.state, [pids for pids in (group.pids() for group in groups) if pids])
 
     def remove(self) -> None:
-        """Remove the machines and every other trace of the world that is not a cache of bases."""
-        for machine_id in list(self.records):
-            self.delete(machine_id)
+        """Remove the machines and every other trace of the world that is not a cache of bases.
+
+        Raises:
+            UnavailableError: A machine could not be removed, but all others were; everything else stays.
+        """
+        problems = [problem for machine_id in list(self.records) if (problem := self._removal_problem(machine_id))]
+        if problems:
+            raise problems[0]
         self._remove_leftovers()
         self.network.remove()
         self._groups.remove()
         unshare(self.store.machines_folder)
         for name in ("machines", "images", "layers", "driver.json", self.store.extended_base.name):
             remove_tree(self.store.state / name)
+
+    def _removal_problem(self, machine_id: MachineId) -> UnavailableError | None:
+        try:
+            self.delete(machine_id)
+        except UnavailableError as error:
+            return error
+        return None
 
     # Machines
 

@@ -4,7 +4,9 @@ A machine in a container can mount no disk, so this computer mounts its data vol
 volume's file lies on the machine's own disk, which limits and carries it, beside what the machine itself sees.
 """
 
+import fcntl
 import os
+import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +30,9 @@ _MKFS = ("mkfs.ext4", "-q", "-F", "-m", "0", *_LAZY)
 _VOLUME_OPTIONS = "loop,discard,noatime,nosuid,nodev,noinit_itable"  # what was never written reads as zeros already
 _CLEAN_OR_CORRECTED = (0, 1)
 """Exit codes of e2fsck after which a file system may be used."""
+
+_LOOP_STATUS, _LOOP_BYTES = 0x4C05, 232
+"""``LOOP_GET_STATUS64`` and the size of its answer, which begins with the file's device and inode: linux/loop.h."""
 
 
 def data_beside(layer: Path) -> Path:
@@ -66,6 +71,7 @@ class Volume:
 
     def close(self) -> None:
         """Unmount the volume; an absent volume is success."""
+        self.settle()  # while a copy of its mount exists, no unmount writes anything
         while is_mounted(self._place):
             run(["umount", str(self._place)])
 
@@ -210,7 +216,10 @@ class Disk:
             run(["mount", "-t", "ext4", "-o", _OPTIONS, str(self._image), str(self._own)])
 
     def unmount(self) -> None:
-        """Unmount it; its processes must be gone. Never lazily: busy means that something is alive.
+        """Unmount it; its processes must be gone: busy means that something is alive.
+
+        But for one case: a process with a copy of this computer's mounts (``unshare --mount``) holds the volume, whose
+        file is open on the disk then. The disk leaves its place and stays until that process ends.
 
         The loop device frees itself once no copy of the mount is left. A machine or a build that starts at this
         moment does for an instant; waiting is polite, not necessary, since a second mount takes the same device.
@@ -218,7 +227,8 @@ class Disk:
         self.volume.close()
         for folder in (self.root, self._own, self._refill / _OWN):  # the last after a refill that was killed
             while is_mounted(folder):
-                run(["umount", str(folder)])
+                held = folder == self._own and is_attached(self.volume.file)
+                run(["umount", *(["--lazy"] if held else []), str(folder)])
         holds_within(lambda: not is_attached(self._image), _DETACH_S, every_s=_TICK_S)
 
 
@@ -237,12 +247,32 @@ def lengthen(image: Path, size: int) -> None:
 
 
 def is_attached(image: Path) -> bool:
-    """Whether a loop device uses a file, be it mounted here or in another mount namespace."""
-    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
-        with suppress(OSError):
-            if path.read_text().removesuffix("\n") == str(image):
-                return True
-    return False
+    """Whether a loop device uses a file, be it mounted here or in another mount namespace.
+
+    By the file's inode: the path of a file on a disk that has left its place says nothing any more.
+    """
+    try:
+        file = image.stat()
+    except FileNotFoundError:
+        return False
+    return any(_backing(device) == (file.st_dev, file.st_ino) for device in Path("/dev").glob("loop[0-9]*"))
+
+
+def _backing(device: Path) -> tuple[int, int] | None:
+    """Device and inode of the file behind a loop device; ``None`` where it has none."""
+    status = bytearray(_LOOP_BYTES)
+    try:
+        descriptor = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.ioctl(descriptor, _LOOP_STATUS, status)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    number, inode = struct.unpack_from("QQ", status)
+    return number, inode
 
 
 def share(folder: Path) -> None:
