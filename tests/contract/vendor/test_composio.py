@@ -115,7 +115,7 @@ async def test_accounts_and_sessions_outlive_the_world_s_server(
     session = await composio.open_session("i-1", {"gmail": [link.account]})
     assert vendor.file
     again = LocalComposio(vendor.url, key=KEY, clock=clock, file=vendor.file)
-    assert (again.accounts, again.sessions.keys()) == (vendor.accounts, {session.id})
+    assert (again.accounts, set(again.sessions)) == (vendor.accounts, {session.id})
     assert again.sessions[session.id].accounts == {"gmail": (link.account,)}
     assert "status=success" in again.agree(pending.url)
     await composio.end_session(session.id)
