@@ -22,7 +22,9 @@ SETTLING = timedelta(seconds=20)
 """After a request whose answer was lost, the time in which its message may still appear in the transcript: longer than
 the relay lets such a request take."""
 
-RESTARTED = "the agent was restarted while it answered; send the message again"
+INTERRUPTED = "the answer was interrupted and is lost; send the message again"
+"""Why is not known: the agent was restarted, or the platform behind its model was."""
+
 UNANSWERED = "the agent did not answer in time; send the message again"
 NOT_REACHED = "the agent could not be reached; send the message again"
 
@@ -131,7 +133,7 @@ def _running(turn: Turn, view: AgentView, now: datetime) -> Step:
         return _expired(turn, now) or Wait()
     if turn.stop_at is not None:
         return Finish(TurnState.STOPPED)
-    return Finish(TurnState.FAILED, detail=RESTARTED)
+    return Finish(TurnState.FAILED, detail=INTERRUPTED)
 
 
 def _of_run(turn: Turn, run: Run, now: datetime) -> Step:

@@ -184,12 +184,12 @@ async def test_a_failed_answer_says_so(scripted: ScriptedChat, chat: ChatPage) -
     scripted.write(run, "half an ans")
     scripted.agent.restart()
     await expect(await chat.answered()).to_contain_text(
-        "The agent was restarted while it answered; send the message again."
+        "The answer was interrupted and is lost; send the message again."
     )
     assert run.text == "fail"
-    await expect(chat.page.locator("#alarm")).to_contain_text("The agent was restarted")
+    await expect(chat.page.locator("#alarm")).to_contain_text("The answer was interrupted")
     await chat.page.reload()
-    await expect(await chat.answered()).to_contain_text("The agent was restarted")
+    await expect(await chat.answered()).to_contain_text("The answer was interrupted")
     await expect(chat.page.locator("#alarm")).to_be_empty()
 
 
