@@ -18,7 +18,7 @@ from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import Channel
 
-_PATIENCE = timedelta(minutes=3)
+_ANSWER_TIMEOUT = timedelta(minutes=3)
 """That an agent has for the answer to a message before the message counts; a turn takes seconds, a long one minutes."""
 
 _MOST_CONTROLS = 256
@@ -85,7 +85,7 @@ class RolloutHealth:
     def _messages(self, changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId]) -> MessageComparison:
         """Answers of changed agents, each since its change, and of untouched ones since the first change."""
         first = min(span.ended for span in changed.values())
-        read = partial(self._registry.messages.exchanges, patience=_PATIENCE)
+        read = partial(self._registry.messages.exchanges, timeout=_ANSWER_TIMEOUT)
         return MessageComparison(
             read({instance_id: span.ended for instance_id, span in changed.items()}),
             read(dict.fromkeys(untouched[:_MOST_CONTROLS], first)),

@@ -78,12 +78,12 @@ class MessageRepository(Repository):
         rows = self._rows(query.order_by(_IN.id.desc()).limit(limit))
         return tuple(Receipt(row.received_at, row.messenger, row.state) for row in reversed(rows))
 
-    def exchanges(self, since: Mapping[InstanceId, datetime], *, patience: timedelta) -> Mapping[InstanceId, Exchange]:
+    def exchanges(self, since: Mapping[InstanceId, datetime], *, timeout: timedelta) -> Mapping[InstanceId, Exchange]:
         """What became of users' messages that were written to agents' sockets; agents without one are left out.
 
         Args:
             since: By agent, the moment from which on its messages count; some hundred agents at most.
-            patience: Age at which a message that an agent is at counts.
+            timeout: Age at which a message that an agent is at counts.
         """
         if not since:
             return {}
@@ -93,7 +93,7 @@ class MessageRepository(Repository):
         is_answered = _IN.state == IncomingState.ANSWERED.value
         is_lost = sa.and_(_IN.state == IncomingState.DEAD.value, _IN.detail.in_((NO_ANSWER, NOT_TAKEN)))
         with self._database.reading() as connection:
-            is_old = sa.and_(_IN.ended_at.is_(None), _IN.sent_at <= self._database.now(connection) - patience)
+            is_old = sa.and_(_IN.ended_at.is_(None), _IN.sent_at <= self._database.now(connection) - timeout)
             due = sa.func.count(sa.case((sa.or_(is_answered, is_lost, is_old), 1))).label("due")
             answered = sa.func.count(sa.case((is_answered, 1))).label("answered")
             query = sa.select(_IN.instance_id, due, answered).where(is_theirs, _IN.kind == IncomingKind.MESSAGE.value)

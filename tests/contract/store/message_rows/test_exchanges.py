@@ -11,7 +11,7 @@ from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from tests.support.real.stores.registries import KEYS, TurnedClock, placed
 
-PATIENCE = timedelta(minutes=3)
+TIMEOUT = timedelta(minutes=3)
 
 
 def sent(incoming: IncomingMessages, instance: Instance, name: str, *, is_command: bool = False) -> int:
@@ -29,7 +29,7 @@ def test_messages_count_once_they_are_answered_or_have_had_time(
     incoming, bob, began = IncomingMessages(database, KEYS), placed(registry, "bob"), clock()
 
     def counts() -> dict[str, Exchange]:
-        exchanges = registry.messages.exchanges({ada.id: began, bob.id: began}, patience=PATIENCE)
+        exchanges = registry.messages.exchanges({ada.id: began, bob.id: began}, timeout=TIMEOUT)
         return {user: exchanges[agent.id] for user, agent in (("ada", ada), ("bob", bob)) if agent.id in exchanges}
 
     assert counts() == {}
@@ -46,4 +46,4 @@ def test_messages_count_once_they_are_answered_or_have_had_time(
     sent(incoming, bob, "bob")
     clock.turn(180)
     assert counts() == {"ada": Exchange(3, 1), "bob": Exchange(1, 0)}
-    assert registry.messages.exchanges({}, patience=PATIENCE) == {}
+    assert registry.messages.exchanges({}, timeout=TIMEOUT) == {}

@@ -37,9 +37,9 @@ class Rows(FakeRegistry):
         return {each: tuple(text for at, text in self.kept if at >= since) for each in instances}
 
     def messages_exchanges(
-        self, since: Mapping[InstanceId, datetime], *, patience: timedelta
+        self, since: Mapping[InstanceId, datetime], *, timeout: timedelta
     ) -> Mapping[InstanceId, Exchange]:
-        assert patience == timedelta(minutes=3)
+        assert timeout == timedelta(minutes=3)
         self.asked.append(since)
         return dict.fromkeys(since, Exchange(1, 1))
 
