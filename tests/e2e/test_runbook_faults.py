@@ -17,6 +17,7 @@ WATCHED = {
     *("router-folder-gone", "provider-key-ended", "provision-killed", "price-unknown"),
     *("platform-door-ended", "users-processes-ended"),
     *("api-waits", "turns-left", "webhook-secret-wrong", "connections-ended"),
+    *("connector-halted", "messenger-away", "socket-secret-wrong", "bot-token-ended"),
 }
 """Faults that are seen by the platform's real monitoring: it takes a while to start, and alerts to come and go."""
 

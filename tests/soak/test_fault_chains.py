@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.faults import chains
 from tests.support.faults.chains import Chain
+from tests.support.faults.messenger_table import MESSENGER_CHAINS
 from tests.support.faults.platform_table import PLATFORM_CHAINS
 from tests.support.faults.table import CHAINS, NOT_HAD
 from tests.support.faults.users_table import USERS_CHAINS
@@ -26,6 +27,10 @@ async def test_each_fault_makes_its_alert_fire_and_the_runbook_ends_both(tmp_pat
 
 async def test_each_fault_of_the_platforms_host_does_as_well(tmp_path: Path) -> None:
     await _all_end_well(_chosen(PLATFORM_CHAINS), tmp_path, has_platform=True)
+
+
+async def test_each_fault_of_messengers_does_as_well(tmp_path: Path) -> None:
+    await _all_end_well(_chosen(MESSENGER_CHAINS), tmp_path, has_platform=False, serves_users=True)
 
 
 async def test_each_fault_of_the_users_half_does_as_well(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from hermesops.agents.rollout.records.events import E_co, Event, GateAnswered, R
 from hermesops.model.fleet.alert import Alert
 from hermesops.model.fleet.vitals import Liveness, Vital
 from hermesops.model.ids import InstanceId
+from hermesops.model.messaging.exchange import Exchange
 from hermesops.model.rollout.records import Freeze, GateResult, ReleaseStatus, Rollout, RolloutTarget, Target
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.rollout.spec import HookGate, Spec
@@ -92,11 +93,29 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class MessageComparison:
+    """What became of users' messages, by agent, since the first agent was changed.
+
+    Attributes:
+        canaries: Of changed agents, each since its own change.
+        controls: Of untouched ones.
+    """
+
+    canaries: Mapping[InstanceId, Exchange]
+    controls: Mapping[InstanceId, Exchange]
+
+
+@dataclass(frozen=True)
 class HealthObservation:
-    """The health of instances at one moment."""
+    """The health of instances at one moment.
+
+    Attributes:
+        messages: ``None`` where nobody was changed yet.
+    """
 
     liveness_of: Mapping[InstanceId, Liveness] = field(default_factory=dict)
     comparisons: tuple[Comparison, ...] = ()
+    messages: MessageComparison | None = None
 
 
 CheckApproval = Callable[[Records], Awaitable[ApprovalState]]

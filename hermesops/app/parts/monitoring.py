@@ -89,6 +89,7 @@ async def monitor(connected: "Connected", *, every_s: float, grace_s: float) -> 
     from hermesops.automation.monitor.runner import Monitor
     from hermesops.automation.monitor.service import InstanceRepairs, VendorMachines, policy_of
     from hermesops.automation.monitor.service_manager import SystemdNotify
+    from hermesops.users.messaging.handover import is_offered
 
     container, client = connected.container, connected.instance_client
     env, registry, settings = container.env, container.registry, container.env.settings
@@ -96,7 +97,11 @@ async def monitor(connected: "Connected", *, every_s: float, grace_s: float) -> 
     async with open_metrics(endpoint, settings.prometheus_url.rstrip("/")) as metrics:
         ports = Ports(
             registry,
-            FleetFigures(registry, PROVISIONS_S * settings.monitoring.time_scale).read,
+            FleetFigures(
+                registry,
+                PROVISIONS_S * settings.monitoring.time_scale,
+                agents_dial=is_offered(container.messenger_settings),
+            ).read,
             metrics,
             VendorMachines(env.name, registry, client, partial(_open_client, connected)),
             InstanceRepairs(registry, connected.instance_requests, connected.operations, client),

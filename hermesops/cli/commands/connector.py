@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context
+from hermesops.cli.console import result
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.listener import inherited, listen, serve_until_signal
 
@@ -35,3 +36,17 @@ def serve(
     is_alone = env.is_local and not env.settings.relay.url
     serving = serve_local(container, server) if is_alone else serve_connector(env, server)
     context.run(serve_until_signal(server, serving, "the connector"))
+
+
+@app.command()
+def status() -> None:
+    """Show what alerts about messengers count: sockets, messages and answers that wait, bots that are blocked.
+
+    Messages count after a minute, answers after 5; delivered and answered ones of the last 5 minutes. Counts are of
+    users, and nothing that anybody said is shown.
+    """
+    from hermesops.cli.views import messages as view
+    from hermesops.views.users import messages as shapes
+
+    figures = context.compose().message_directory.figures()
+    result("connector-status", shapes.status(figures), view.status_lines(figures))

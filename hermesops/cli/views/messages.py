@@ -7,9 +7,11 @@ from hermesops.cli.console import table_lines
 from hermesops.views.users.messages import message
 
 if TYPE_CHECKING:
+    from hermesops.model.messaging.figures import MessagingFigures
     from hermesops.users.messaging.directory import MessageHistory
 
 COLUMNS = ("message", "messenger", "state", "age", "tries", "user_id", "kind", "answers", "detail")
+_MESSENGER_COLUMNS = ("messenger", "linked", "blocked", "delivered", "undelivered", "refused")
 _FIELDS = ("messenger", "kind", "state", "detail", "user_id", "instance_id", "answers", "began", "sent", "due", "ended")
 
 
@@ -22,3 +24,23 @@ def history_lines(shown: "MessageHistory", now: datetime) -> list[str]:
     around = [record for record in (shown.answered, *shown.answers) if record]
     rows = [message(record, now) for record in around]
     return [*lines, "", *table_lines(COLUMNS, rows, "no message answers it, and it answers none")]
+
+
+def status_lines(figures: "MessagingFigures") -> list[str]:
+    """What alerts about messengers count: totals first, then each messenger, then agents without a socket."""
+    blocked, undelivered, refused = (
+        sum(getattr(each, name) for each in figures.messengers) for name in ("blocked", "undelivered", "refused")
+    )
+    return [
+        f"sockets         {sum(figures.sockets.values())} of {len(figures.sockets)} running agents",
+        f"not routed      {figures.unrouted} accounts",
+        f"held            {figures.held} users",
+        f"no answer       {figures.unanswered} users, {figures.answered} answered",
+        f"undelivered     {undelivered} users",
+        f"token refused   {refused} users",
+        f"blocked         {blocked} users within a day",
+        "",
+        *table_lines(_MESSENGER_COLUMNS, [vars(each) for each in figures.messengers], "no messenger is in use"),
+        "",
+        *table_lines(("instance",), [{"instance": each} for each in figures.without_socket], "no agent lacks a socket"),
+    ]

@@ -67,6 +67,9 @@ class FaultKind(StrEnum):
     # The model router
     MODEL_FAILS = "model-fails", "the model answers a turn with a 5xx", _SERVER_ERRORS
     MODEL_LIMITED = "model-limited", "the model answers a turn with 429"
+    # Messengers
+    MESSENGER_FAILS = "messenger-fails", "a messenger answers the bot with a 5xx", range(502, 600)
+    MESSENGER_REFUSES = "messenger-refuses-token", "a messenger answers the bot with 401, whatever its token is"
     # The platform's service for machines
     DATE_SHIFTED = "date-shifted", "machines get a time that is some seconds ahead, until it is cleared", _NONE, 42
     # Webhooks

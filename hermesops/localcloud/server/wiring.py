@@ -145,7 +145,8 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         others = await _opened_vendors(stack, files, where, facts, people)
         if files.stripe.exists():
             wanted = asyncio.Event()
-            others += await stack.enter_async_context(_messengers(files, where, facts, wanted.set))
+            fault = functools.partial(_messenger_fault, parts.faults)
+            others += await stack.enter_async_context(_messengers(files, where, facts, wanted.set, fault))
             if connector:
                 opened_connector = platform_socket.opened_for_agents(
                     connector, store, driver.gateway, CONNECTOR_PORT if model_port else 0, wanted
@@ -208,6 +209,14 @@ def _model_fault(faults: Faults) -> int:
     if faults.take(FaultKind.MODEL_LIMITED):
         return HTTPStatus.TOO_MANY_REQUESTS
     failing = faults.take(FaultKind.MODEL_FAILS)
+    return failing.status if failing else 0
+
+
+def _messenger_fault(faults: Faults) -> int:
+    """The status of a waiting fault of messengers; 0 without one."""
+    if faults.take(FaultKind.MESSENGER_REFUSES):
+        return HTTPStatus.UNAUTHORIZED
+    failing = faults.take(FaultKind.MESSENGER_FAILS)
     return failing.status if failing else 0
 
 
@@ -349,16 +358,17 @@ async def _stripe(files: WorldFiles, where: Serving, facts: dict[str, object]) -
 
 @contextlib.asynccontextmanager
 async def _messengers(
-    files: WorldFiles, where: Serving, facts: dict[str, object], heard: Callable[[], None]
+    files: WorldFiles, where: Serving, facts: dict[str, object], heard: Callable[[], None], fault: Callable[[], int]
 ) -> AsyncIterator[list[Mount | Route]]:
     """The stand-ins of messengers, while the block lasts, and the phone that shows their chats.
 
     Args:
         heard: Called when the users' API has taken what a person wrote.
+        fault: The status of a waiting fault; 0 without one.
     """
     users_url = str(facts.get("users_url", ""))
     token, secret = key_of(files.telegram_token, "1000000001:"), key_of(files.telegram_secret, "")
-    telegram = LocalTelegram(token, webhook=f"{users_url}{WEBHOOK_PATH}", secret=secret, heard=heard)
+    telegram = LocalTelegram(token, webhook=f"{users_url}{WEBHOOK_PATH}", secret=secret, heard=heard, fault=fault)
     telegram.begin_after(time.time())
     key_of(files.connector_key, "")
     phone = Phone([telegram_chat(telegram)])

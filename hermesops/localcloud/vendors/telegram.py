@@ -51,6 +51,7 @@ class LocalTelegram:
         clock: Seconds of a clock that does not go back.
         webhook: Takes updates, until ``setWebhook`` says otherwise; ``secret`` proves them.
         heard: Called for each update that was taken.
+        fault: Asked at each call of the bot: the status to answer with, 0 for none.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class LocalTelegram:
         webhook: str = "",
         secret: str = "",
         heard: Callable[[], None] = lambda: None,
+        fault: Callable[[], int] = lambda: 0,
     ) -> None:
         self.token = token or f"{secrets.randbelow(10**9)}:{secrets.token_urlsafe(24)}"
         self.chats: dict[int, Chat] = {}
@@ -71,6 +73,7 @@ class LocalTelegram:
 
         self.clock = clock
         self._heard = heard
+        self._fault = fault
         self._updates = 0
         self._messages = 0
         self._all: deque[float] = deque()
@@ -188,6 +191,8 @@ class LocalTelegram:
     # The Bot API
 
     async def _call(self, request: Request) -> Response:
+        if status := self._fault():
+            return _failure(status, "Unauthorized" if status == HTTPStatus.UNAUTHORIZED else "Bad Gateway")
         if request.path_params["token"] != self.token:
             return _failure(HTTPStatus.UNAUTHORIZED, "Unauthorized")
         body = await request.json()
@@ -267,5 +272,5 @@ def _success(result: Any) -> JSONResponse:  # noqa: ANN401 - JSON
     return JSONResponse({"ok": True, "result": result})
 
 
-def _failure(status: HTTPStatus, description: str, **more: Any) -> JSONResponse:  # noqa: ANN401 - JSON
+def _failure(status: int, description: str, **more: Any) -> JSONResponse:  # noqa: ANN401 - JSON
     return JSONResponse({"ok": False, "error_code": int(status), "description": description, **more}, status)

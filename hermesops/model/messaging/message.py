@@ -52,6 +52,12 @@ CLOSED = frozenset({IncomingState.ANSWERED, IncomingState.HANDLED, IncomingState
 UNDER_WAY = frozenset({IncomingState.SENT, IncomingState.TAKEN})
 """States in which an agent may be at a message: a chat has one at a time."""
 
+NOT_TAKEN, NO_ANSWER = "not taken", "no answer"
+"""Details of dead messages that were written to their agent's socket."""
+
+TOKEN_REFUSED = "token refused"  # noqa: S105 - a detail
+"""Beginning of the detail of a part that waits until its messenger takes the bot's token."""
+
 
 class OutgoingState(StrEnum):
     """The states of a message, or a part of one, to a user."""

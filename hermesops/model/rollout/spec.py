@@ -123,6 +123,21 @@ class ProbeGate:
     share: float = 0.5
 
 
+@dataclass(frozen=True)
+class MessageGate:
+    """Compares how many changed and untouched agents answer nothing of what their users write in messengers.
+
+    It halts, and holds no stage: most agents have no message within a soak.
+
+    Attributes:
+        alpha: Probability of taking chance for harm at one observation; 0 switches the gate off.
+        floor: Mute agents that it needs.
+    """
+
+    alpha: float = 0.005
+    floor: int = 3
+
+
 HOOK_FACTS: Mapping[str, str] = {
     "HERMESOPS_ROLLOUT_ID": "rollout",
     "HERMESOPS_ROLLOUT_ENVIRONMENT": "environment",
@@ -161,6 +176,7 @@ class Gates:
     failures: FailureGate = FailureGate()
     health: HealthGate = HealthGate()
     probe: ProbeGate = ProbeGate()
+    messages: MessageGate = MessageGate()
     hooks: tuple[HookGate, ...] = ()
     manual_before: tuple[int, ...] = ()
 

@@ -352,6 +352,17 @@ FAULTS = (
     Fault("turns-left", "turns-orphaned", ("TurnsOrphaned",), "a turn has no process of the API any more"),
     Fault("webhook-secret-wrong", "webhooks-refused", ("WebhooksRefused",), "the signing secret is not the endpoint's"),
     Fault("connections-ended", "connections-expired", ("ConnectionsExpired",), "accounts of a service stop working"),
+    Fault(
+        "connector-halted", "messages-waiting", ("MessagesWaiting",), "the connector's process is halted, and not ended"
+    ),
+    Fault("messenger-away", "answers-undelivered", ("AnswersUndelivered",), "a messenger answers the bot with errors"),
+    Fault(
+        "socket-secret-wrong",
+        "agents-without-socket",
+        ("AgentsWithoutSocket",),
+        "the secret of an agent's socket is another one than the connector's",
+    ),
+    Fault("bot-token-ended", "messenger-blocked", ("MessengerBlocked",), "a messenger does not take the bot's token"),
     Fault("users-door-shut", "users-on-aws", (), "a load balancer on AWS answers nobody"),
     Fault("pulumi-state-cut", "pulumi-state-damaged", (), "a cell's Pulumi state is cut short"),
 )

@@ -38,6 +38,7 @@ from hermesops.store.registry.repositories.machines.observations import (
     MachineObservationRepository,
 )
 from hermesops.store.registry.repositories.machines.unassigned_machines import UnassignedMachineRepository
+from hermesops.store.registry.repositories.message_figures import MessageFiguresRepository
 from hermesops.store.registry.repositories.messages import MessageRepository
 from hermesops.store.registry.repositories.metering import MeteringRepository
 from hermesops.store.registry.repositories.operations import OperationRepository
@@ -74,6 +75,7 @@ class Registry:
         self.users_half = UsersHalfRepository(context)
         self.user_requests = UserRequestRepository(context)
         self.messages = MessageRepository(context)
+        self.message_figures = MessageFiguresRepository(context)
         self.instances = InstanceRepository(context)
         self.instance_secrets = InstanceSecretRepository(context)
         self.policies = InstancePolicyRepository(context)

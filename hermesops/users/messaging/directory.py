@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hermesops.errors import Hint, RefusedError, UsageError, require_reason
 from hermesops.model.fleet.user import parse_user
 from hermesops.model.ids import UserId
+from hermesops.model.messaging.figures import MessagingFigures
 from hermesops.model.messaging.message import IncomingState, OutgoingState
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.model.messaging.record import Direction, MessageRecord, MessengerCount
@@ -86,6 +87,10 @@ class MessageDirectory:
     def counts(self) -> Mapping[str, MessengerCount]:
         """Accounts and open messages, by messenger."""
         return self.registry.messages.counts()
+
+    def figures(self) -> MessagingFigures:
+        """Users whose messages or answers wait, and agents with and without a socket, as alerts count them."""
+        return self.registry.message_figures.read()
 
     def _record(self, text: str) -> MessageRecord:
         matched = _ID.fullmatch(text.strip())

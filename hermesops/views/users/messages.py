@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hermesops.views.timestamps import Age, timestamp
 
 if TYPE_CHECKING:
+    from hermesops.model.messaging.figures import MessagingFigures
     from hermesops.model.messaging.record import MessageRecord, MessengerCount
     from hermesops.users.messaging.directory import MessageHistory
 
@@ -52,6 +53,17 @@ def messenger(name: str, bot: str, count: "MessengerCount", now: datetime) -> di
         "waiting": count.waiting,
         "undelivered": count.undelivered,
         "oldest": _age(count.oldest_at, now),
+    }
+
+
+def status(figures: "MessagingFigures") -> dict[str, object]:
+    """What alerts about messengers count: users by state, sockets, and ids of agents without one."""
+    return {
+        **{name: getattr(figures, name) for name in ("unrouted", "held", "unanswered", "answered")},
+        "sockets": sum(figures.sockets.values()),
+        "agents": len(figures.sockets),
+        "without_socket": list(figures.without_socket),
+        "messengers": [vars(each) for each in figures.messengers],
     }
 
 

@@ -74,6 +74,17 @@ async def until_typing(world: Messaging, times: int) -> None:
     await until(look, what="a sign of typing", timeout_s=20, every_s=0.1)
 
 
+async def test_who_writes_to_the_bot_has_not_blocked_it(database: Database, ada: Instance) -> None:
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        world.accounts.mark_blocked(Messenger.TELEGRAM, str(ADA), is_blocked=True)
+        world.say(ADA, "hello")
+        await gateway.next("inbound")
+        [account] = world.accounts.of_user(ada.user_id)
+        assert account.blocked_at is None
+
+
 @pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
 async def test_a_long_answer_comes_in_parts_that_telegram_takes(database: Database, ada: Instance) -> None:
     text = "Look:\n\n```python\n" + "print('\U0001f600')\n" * 400 + "```\n\n" + "**bold** words " * 120

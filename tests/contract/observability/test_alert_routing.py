@@ -151,6 +151,7 @@ INHIBITED: dict[str, tuple[tuple[Labels, ...], set[tuple[str, str]]]] = {
                     "PlatformDatabaseLogStuck",
                     "PlatformBackupOverdue",
                     "TurnsFailingBurnFast",
+                    "MessagesWaiting",
                 )
             ),
             labels_of("ModelFailing", "fleet"),
@@ -171,6 +172,63 @@ INHIBITED: dict[str, tuple[tuple[Labels, ...], set[tuple[str, str]]]] = {
             *(labels_of(name) for name in ("ApiSlow", "TurnsOrphaned", "WebhooksRefused", "ConnectionsExpired")),
         ),
         {("PlatformServiceDown", ""), ("ConnectionsExpired", "")},
+    ),
+    "the connector": (
+        (
+            labels_of("PlatformServiceDown", "", "page", service="connector"),
+            labels_of("MessagesWaiting", state="unrouted"),
+            labels_of("AgentsWithoutSocket", "fleet"),
+            of("AgentsWithoutSocket", "ada"),
+            labels_of("AnswersUndelivered", "", "page", messenger="telegram"),
+            labels_of("MessengerBlocked", "", "ticket", messenger="telegram"),
+        ),
+        {("PlatformServiceDown", ""), ("MessengerBlocked", "")},
+    ),
+    "the door of agents' sockets": (
+        (
+            labels_of("PlatformServiceDown", "", "page", service="edge"),
+            labels_of("AgentsWithoutSocket", "fleet"),
+            labels_of("AnswersUndelivered", "", "page", messenger="telegram"),
+        ),
+        {("PlatformServiceDown", ""), ("AnswersUndelivered", "")},
+    ),
+    "a connector that answers and does nothing": (
+        (
+            labels_of("MessagesWaiting", state="unrouted"),
+            labels_of("AgentsWithoutSocket", "fleet"),
+            of("AgentsWithoutSocket", "ada"),
+            labels_of("AnswersUndelivered", "", "page", messenger="telegram"),
+        ),
+        {("MessagesWaiting", "")},
+    ),
+    "sockets of many": (
+        (
+            labels_of("AgentsWithoutSocket", "fleet"),
+            of("AgentsWithoutSocket", "ada"),
+            labels_of("MessagesWaiting", state="held"),
+        ),
+        {("AgentsWithoutSocket", ""), ("MessagesWaiting", "")},
+    ),
+    "a messenger that is away": (
+        (
+            labels_of("AnswersUndelivered", "", "page", messenger="telegram"),
+            labels_of("AnswersUndelivered", "", "ticket", messenger="telegram"),
+            labels_of("MessengerBlocked", "", "ticket", messenger="slack"),
+        ),
+        {("AnswersUndelivered", ""), ("MessengerBlocked", "")},
+    ),
+    "a bot whose token is refused": (
+        (
+            labels_of("MessengerBlocked", "", "page", messenger="telegram"),
+            labels_of("MessengerBlocked", "", "ticket", messenger="telegram"),
+            labels_of("AnswersUndelivered", "", "page", messenger="telegram"),
+            labels_of("AnswersUndelivered", "", "ticket", messenger="telegram"),
+        ),
+        {("MessengerBlocked", "")},
+    ),
+    "a slow database of the users' half": (
+        (labels_of("ApiSlow"), labels_of("TurnsOrphaned"), labels_of("MessagesWaiting", state="unrouted")),
+        {("ApiSlow", "")},
     ),
     "the model router": (
         (
@@ -238,6 +296,7 @@ INHIBITED: dict[str, tuple[tuple[Labels, ...], set[tuple[str, str]]]] = {
         (
             of("GatewayDown", "ada"),
             of("MessengerDisconnected", "ada", messenger="telegram"),
+            of("AgentsWithoutSocket", "ada"),
             of("ModelFailing", "ada"),
             of("UnitFailed", "ada", name=UNIT),
             of("UnitFailed", "ada", name="loki.service"),

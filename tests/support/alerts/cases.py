@@ -17,6 +17,9 @@ LOST: Labels = {"cell": "cell-1"}
 
 Series = dict[str, str]
 
+_SOCKET = 'hermesops_instance_socket{instance_id="NAME"}'
+"""Of the monitor, whether an agent has a socket to the connector."""
+
 
 def steady(value: float | str, seconds: int, every_s: int = EVERY_S) -> str:
     """The same value all the time."""
@@ -577,6 +580,72 @@ GATEWAY: dict[str, tuple[Case, ...]] = {
             | {of("hermes_messenger_connected", messenger="<!channel>"): steady(0, 900)},
             {610: ({**ADA, "messenger": "telegram"},)},
             scope="instance",
+        ),
+    ),
+    "AgentsWithoutSocket": (
+        *_simple(
+            world(1200),
+            {_SOCKET.replace("NAME", "ada"): then((1, 300), (0, 900))},
+            {_SOCKET.replace("NAME", "ada"): then((1, 300), (0, 270), (1, 630))},
+            610,
+            ADA,
+            seconds=1200,
+            before=590,
+        ),
+        Case(
+            Kind.BELOW,
+            "one that should have none, and one whose monitor is gone: that is MonitorDown",
+            world(1800, "ada", "bob") | {_SOCKET.replace("NAME", "bob"): then((1, 300), (0, 60))},
+            {610: (), 1800: ()},
+            scope="instance",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN is no socket",
+            world(900) | {_SOCKET.replace("NAME", "ada"): then((1, 300), ("NaN", 600))},
+            {610: (ADA,)},
+            scope="instance",
+        ),
+    ),
+    "AgentsWithoutSocket fleet": (
+        Case(
+            Kind.FIRES,
+            "three of five that should have one, among twenty that need none",
+            world(900, "ada", "bob", "cy", "dan", "eve", *(f"other-{number}" for number in range(20)))
+            | {_SOCKET.replace("NAME", name): steady(0, 900) for name in ("ada", "bob", "cy")}
+            | {_SOCKET.replace("NAME", name): steady(1, 900) for name in ("dan", "eve")},
+            {290: (), 340: ({},)},
+            scope="fleet",
+        ),
+        Case(
+            Kind.BELOW,
+            "two have none",
+            world(900, "ada", "bob") | {_SOCKET.replace("NAME", name): steady(0, 900) for name in ("ada", "bob")},
+            {340: (), 900: ()},
+            scope="fleet",
+        ),
+        Case(
+            Kind.BELOW,
+            "three of sixteen",
+            world(900, "ada", "bob", "cy", *(f"other-{number}" for number in range(13)))
+            | {_SOCKET.replace("NAME", name): steady(0, 900) for name in ("ada", "bob", "cy")}
+            | {_SOCKET.replace("NAME", f"other-{number}"): steady(1, 900) for number in range(13)},
+            {340: (), 900: ()},
+            scope="fleet",
+        ),
+        Case(
+            Kind.BELOW,
+            "machines that are silent have alerts of their own",
+            {
+                key: series
+                for name in ("ada", "bob", "cy")
+                for key, series in (
+                    instance(name, 1200, silent_after_s=300) | {_SOCKET.replace("NAME", name): then((1, 300), (0, 900))}
+                ).items()
+            }
+            | monitor(1200),
+            {700: (), 1200: ()},
+            scope="fleet",
         ),
     ),
     "MessengerDisconnected fleet": _fleet(
@@ -1585,6 +1654,24 @@ _SLOW = then((0, 300), (3, 600), (0, 1800))
 _WEBHOOKS = 'hermesops_webhooks{outcome="OUTCOME"}'
 _CONNECTED = 'hermesops_connections_users{service="gmail", state="STATE"}'
 _OLDEST = 'hermesops_billing_oldest_seconds{state="STATE"}'
+_UNROUTED: Labels = {"state": "unrouted"}
+_TELEGRAM: Labels = {"messenger": "telegram"}
+
+
+def _messages(**values: str) -> Series:
+    """Users by what became of their messages; nobody in the states that are not given."""
+    none = steady(0, 2400)
+    states = ("unrouted", "held", "unanswered", "answered")
+    return {f'hermesops_messages_users{{state="{state}"}}': values.get(state, none) for state in states}
+
+
+def _messenger(messenger: str = "telegram", **values: str) -> Series:
+    """Users of a messenger, by state."""
+    return {
+        f'hermesops_messenger_users{{messenger="{messenger}", state="{state}"}}': line for state, line in values.items()
+    }
+
+
 _REFUSED = {
     _answers("anthropic", "401"): then((0, 300), *((number, 15) for number in range(1, 81))),
     _answers("anthropic", "200"): f"{growing(1, 300)} {then((20, 1200))}",
@@ -1967,8 +2054,144 @@ SHARED: dict[str, tuple[Case, ...]] = {
             {2000: ()},
         ),
     ),
+    "MessagesWaiting": (
+        Case(
+            Kind.FIRES,
+            "one account waits for the connector from 300 s to 900 s; it is told until what it stands for is over, too",
+            _messages(unrouted=then((0, 300), (1, 600), (0, 1500))),
+            {415: (), 435: (_UNROUTED,), 905: (_UNROUTED,), 1500: (_UNROUTED,), 1800: ()},
+        ),
+        Case(
+            Kind.FIRES,
+            "three of eleven users wait at open sockets",
+            _messages(held=then((0, 300), (3, 600), (0, 1500)), answered=steady(8, 2400)),
+            {415: (), 435: ({"state": "held"},), 1500: ({"state": "held"},), 1800: ()},
+        ),
+        Case(
+            Kind.FIRES,
+            "agents have messages of three users, and answer nobody",
+            _messages(unanswered=then((0, 300), (3, 600), (0, 1500))),
+            {415: (), 435: ({"state": "unanswered"},)},
+        ),
+        Case(
+            Kind.BELOW, "a restart of the connector", _messages(unrouted=then((0, 300), (9, 105), (0, 900))), {900: ()}
+        ),
+        Case(
+            Kind.BELOW,
+            "two users whose agents read nothing",
+            _messages(held=steady(2, 1500), unanswered=steady(2, 1500)),
+            {600: (), 1500: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "three of twelve users",
+            _messages(held=steady(3, 1500), unanswered=steady(3, 1500), answered=steady(9, 1500)),
+            {600: (), 1500: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN of what was answered hides nothing, and NaN of what waits is nothing",
+            _messages(held=steady(3, 900), unrouted=steady("NaN", 900), answered=steady("NaN", 900)),
+            {900: ({"state": "held"},)},
+        ),
+    ),
+    "AnswersUndelivered": (
+        Case(
+            Kind.FIRES,
+            "a messenger is away for an hour: one page, until all have their answers",
+            _messenger(
+                undelivered=f"{then((0, 300))} {growing(1, 3600, begin=3)} {then((20, 300), (0, 1500))}",
+                delivered=then((9, 300), (0, 3600), (90, 1800)),
+            )
+            | _messenger("slack", undelivered=steady(0, 5700), delivered=steady(9, 5700)),
+            {
+                415: (),
+                435: (_TELEGRAM,),
+                3600: (_TELEGRAM,),
+                3915: (_TELEGRAM,),
+                4300: (),
+            },
+            severity="page",
+        ),
+        Case(
+            Kind.BELOW,
+            "three of twelve: their chats are limited",
+            _messenger(undelivered=steady(3, 1500), delivered=steady(9, 1500)),
+            {600: (), 1500: ()},
+            severity="page",
+        ),
+        Case(
+            Kind.BELOW,
+            "a messenger that we do not have is nobody's",
+            _messenger("<!channel>", undelivered=steady(9, 1500), delivered=steady(0, 1500)),
+            {1500: ()},
+            severity="page",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN of what was delivered hides nothing",
+            _messenger(undelivered=steady(3, 900), delivered=steady("NaN", 900)),
+            {900: (_TELEGRAM,)},
+            severity="page",
+        ),
+    ),
+    "AnswersUndelivered ticket": (
+        Case(
+            Kind.FIRES,
+            "one user of a quiet platform waits, and nobody got anything",
+            _messenger(undelivered=then((0, 300), (1, 1500), (0, 600)), delivered=steady(0, 2400)),
+            {1185: (), 1215: (_TELEGRAM,), 2130: ()},
+            severity="ticket",
+        ),
+        Case(
+            Kind.BELOW,
+            "one user waits, and another one got an answer",
+            _messenger(undelivered=steady(1, 1800), delivered=steady(1, 1800)),
+            {1800: ()},
+            severity="ticket",
+        ),
+    ),
+    "MessengerBlocked": (
+        Case(
+            Kind.FIRES,
+            "the token is refused from 300 s to 900 s",
+            _messenger(refused=then((0, 300), (1, 600), (0, 1500))),
+            {350: (), 375: (_TELEGRAM,), 1500: (_TELEGRAM,), 1800: ()},
+            severity="page",
+        ),
+        Case(
+            Kind.BELOW,
+            "a token is changed: one answer is refused, and taken a little later",
+            _messenger(refused=then((0, 300), (1, 45), (0, 900))),
+            {375: (), 900: ()},
+            severity="page",
+        ),
+    ),
+    "MessengerBlocked ticket": (
+        Case(
+            Kind.FIRES,
+            "three of nine users block the bot at 300 s",
+            _messenger(linked=then((9, 300), (6, 1800)), blocked=then((0, 300), (3, 1800))),
+            {1185: (), 1215: (_TELEGRAM,), 2000: (_TELEGRAM,)},
+            severity="ticket",
+        ),
+        Case(
+            Kind.BELOW,
+            "three of twelve",
+            _messenger(linked=steady(9, 1800), blocked=steady(3, 1800)),
+            {1800: ()},
+            severity="ticket",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN",
+            _messenger(linked=steady("NaN", 1800), blocked=steady("NaN", 1800)),
+            {1800: ()},
+            severity="ticket",
+        ),
+    ),
 }
-"""Of what all share: database, disk, model router, billing, the users' API."""
+"""Of what all share: database, disk, model router, billing, the users' API, messengers."""
 
 CASES: dict[str, tuple[Case, ...]] = {
     **{

@@ -135,6 +135,16 @@ def _instance(number: int) -> Iterator[Series]:
     )
 
 
+def _messengers() -> Iterator[Series]:
+    for state, count in (("unrouted", 0), ("held", 0), ("unanswered", 1), ("answered", 14)):
+        yield _series("hermesops_messages_users", {"state": state}, lambda _, count=count: count)  # type: ignore[misc]
+    for state, count in (("linked", 20), ("blocked", 1), ("delivered", 14), ("undelivered", 0), ("refused", 0)):
+        labels = {"messenger": "telegram", "state": state}
+        yield _series("hermesops_messenger_users", labels, lambda _, count=count: count)  # type: ignore[misc]
+    for name, _ in INSTANCES:
+        yield _series("hermesops_instance_socket", {"instance_id": name}, lambda _: 1)
+
+
 def _platform() -> Iterator[Series]:
     members = {cell: sum(place == cell for _, place in INSTANCES) for cell in CELLS}
     for cell, count in members.items():
@@ -169,6 +179,7 @@ def _platform() -> Iterator[Series]:
     for state, count in (("linked", 12), ("expired", 1)):
         labels = {"service": "gmail", "state": state}
         yield _series("hermesops_connections_users", labels, lambda _, count=count: count)  # type: ignore[misc]
+    yield from _messengers()
     yield _series("hermesops_rollout_state", {"rollout": "2026-01-15-a", "state": "running"}, lambda _: 1)
     yield _series("hermesops_rollout_halted", {"rollout": "2026-01-14-b"}, lambda t: float(t < 7200))
     page = {"alertstate": "firing", "severity": "page", "owner": "platform"}

@@ -286,6 +286,7 @@ async def watched_fleet(
 
     With a platform its host has all services, the monitor among them; else monitoring alone, and the monitor runs here.
     Where it serves users, the world's vendors are there, too, and Stripe sends its events to the platform's door.
+    Without a platform the users' processes run here, with the messengers' connector.
     ``HERMESOPS_TEST_HOME`` names the home of a kept one, which is neither made nor purged: that takes minutes.
     """
     kept = os.environ.get("HERMESOPS_TEST_HOME")  # noqa: TID251 - a choice of whoever runs the tests
@@ -298,7 +299,7 @@ async def watched_fleet(
             if has_platform:
                 await command.ok("stack", "up", "platform")
                 await command.ok("platform", "connect", "--yes")
-            if serves_users:
+            if has_platform and serves_users:
                 await command.ok("stack", "up", "platform")
             for user in USERS:  # one after the other, so that the third is in another cell
                 await command.ok("provision", user, "--plan", "light")

@@ -11,7 +11,14 @@ from uuid import UUID
 
 from hermesops.agents.rollout.operators.commands import Transition
 from hermesops.agents.rollout.plan.batches import batches_of
-from hermesops.agents.rollout.ports import AlertState, ApprovalState, Comparison, HealthObservation, Records
+from hermesops.agents.rollout.ports import (
+    AlertState,
+    ApprovalState,
+    Comparison,
+    HealthObservation,
+    MessageComparison,
+    Records,
+)
 from hermesops.agents.rollout.records.events import Event, Recorded, StateChanged, TargetsUpdated, WaitBegun, kind_of
 from hermesops.agents.rollout.records.store import RolloutRows
 from hermesops.agents.rollout.steps.actions import Decision
@@ -148,6 +155,7 @@ class World(RolloutRows, RolloutHealth):
         self.frozen = list[Freeze]()
         self.liveness_of: dict[InstanceId, Liveness] = {}
         self.comparisons: tuple[Comparison, ...] | None = None
+        self.messages: MessageComparison | None = None
         self.worse: dict[Vital, float] = {}  # by which factor the new release changes a figure
         self.drilled = GateResult.PASS
         self.hooked = GateResult.PASS
@@ -330,7 +338,18 @@ class World(RolloutRows, RolloutHealth):
                 )
                 for vital in vitals
             ),
+            self._messages_of(changed, untouched),
         )
+
+    def _messages_of(
+        self, changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId]
+    ) -> MessageComparison | None:
+        """The messages of this world, of those that are looked at."""
+        if self.messages is None:
+            return None
+        canaries = {each: exchange for each, exchange in self.messages.canaries.items() if each in changed}
+        controls = {each: exchange for each, exchange in self.messages.controls.items() if each in set(untouched)}
+        return MessageComparison(canaries, controls)
 
     async def stop(self) -> None:
         """There is nobody to wait for."""

@@ -9,7 +9,7 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -28,10 +28,11 @@ from hermesops.model.connections.service import SERVICES
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.settings.environment import Environment
+from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.repositories.base import insert_if_absent
-from hermesops.store.registry.schema import tables, user_tables
+from hermesops.store.registry.schema import messaging_tables, tables, user_tables
 from hermesops.store.user_rows.api_figures import ApiFigures
 from tests.support.billing.many_subscriptions import prepared
 from tests.support.billing.stripe_events import USER, event, subscription
@@ -636,13 +637,22 @@ async def price_unknown(world: Command) -> None:
 
 
 async def of_the_api(
-    world: Command, alert: str, *, begin: Callable[[Database], object], end: Callable[[Database], object]
+    world: Command,
+    alert: str,
+    *,
+    begin: Callable[[Database], object],
+    end: Callable[[Database], object],
+    reports: Sequence[Instance] = (),
 ) -> None:
-    """Let an alert about the users' API fire and end by rows, and run its runbook before and after."""
+    """Let an alert about the users' half fire and end by rows, and run its runbook before and after.
+
+    Args:
+        reports: Instances whose machines report meanwhile.
+    """
     registry = registry_of(world)
-    database = registry._database
+    database, cells = registry._database, {str(instance.id): str(instance.cell) for instance in reports}
     try:
-        async with watched(world) as (command, _), monitoring(command):
+        async with watched(world) as (command, host), monitoring(command), reporting(host, cells):
             begin(database)
             keeping = asyncio.ensure_future(repeated(lambda: begin(database)))
             await alerts_until(command, lambda names: alert in names)
@@ -742,6 +752,82 @@ async def connections_ended(world: Command) -> None:
     await of_the_api(world, "ConnectionsExpired", begin=begin, end=end)
     for user in ("bob", "cyd"):
         await world.ok("instance", "terminate", user, "--now", "--without-backup", "--yes", "--reason", "t")
+
+
+@execution("connector-halted")
+async def connector_halted(world: Command) -> None:
+    rows = messaging_tables.incoming_messages
+
+    def begin(database: Database) -> None:
+        with database.writing() as connection:
+            row = {
+                "messenger": "telegram",
+                "vendor_id": "message-of-a-test",
+                "kind": "message",
+                "state": "received",
+                "account": "111",
+                "vendor_chat": "111",
+                "received_at": database.now(connection) - timedelta(minutes=5),
+            }
+            insert_if_absent(connection, rows, row)
+
+    def end(database: Database) -> None:
+        with database.writing() as connection:
+            connection.execute(rows.delete())
+
+    await of_the_api(world, "MessagesWaiting", begin=begin, end=end)
+
+
+@execution("messenger-away")
+async def messenger_away(world: Command) -> None:
+    await answers_wait(world, "AnswersUndelivered", "away: HTTP 502")
+
+
+@execution("bot-token-ended")
+async def bot_token_ended(world: Command) -> None:
+    await answers_wait(world, "MessengerBlocked", "token refused: Unauthorized")
+
+
+async def answers_wait(world: Command, alert: str, detail: str) -> None:
+    """Let an answer wait for minutes, for a reason that the sender wrote."""
+    ada, rows = await instance_of(world, "ada"), messaging_tables.outgoing_messages
+
+    def begin(database: Database) -> None:
+        with database.writing() as connection:
+            row = {
+                "origin": "answer-of-a-test",
+                "part": 0,
+                "messenger": "telegram",
+                "vendor_chat": "111",
+                "instance_id": ada.id,
+                "state": "queued",
+                "created_at": database.now(connection) - timedelta(minutes=10),
+                "detail": detail,
+            }
+            insert_if_absent(connection, rows, row)
+
+    def end(database: Database) -> None:
+        with database.writing() as connection:
+            connection.execute(rows.delete())
+
+    await of_the_api(world, alert, begin=begin, end=end)
+
+
+@execution("socket-secret-wrong")
+async def socket_secret_wrong(world: Command) -> None:
+    ada = await instance_of(world, "ada")
+
+    def begin(database: Database) -> None:
+        sockets = AgentSockets(database)
+        sockets.release(ada.id, sockets.take(ada.id, "connector"))
+
+    await of_the_api(
+        world,
+        "AgentsWithoutSocket",
+        begin=begin,
+        end=lambda database: AgentSockets(database).take(ada.id, "connector"),
+        reports=[ada],
+    )
 
 
 def registry_of(world: Command) -> Registry:

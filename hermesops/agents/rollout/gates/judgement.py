@@ -7,6 +7,7 @@ from math import ceil
 
 from hermesops.agents.rollout.gates.failure import FailureGateAnswer, Tally, weigh
 from hermesops.agents.rollout.gates.health import Compared, compare, named
+from hermesops.agents.rollout.gates.messages import MessageGateAnswer, weigh_messages
 from hermesops.agents.rollout.ports import HealthObservation
 from hermesops.base.narration import counted
 from hermesops.model.rollout.records import GateResult, Rollout, RolloutTarget, TargetState
@@ -48,6 +49,7 @@ class Judgement:
     probe: GateAnswer
     can_compare: bool
     stops_at: int
+    messages: MessageGateAnswer
 
 
 def judge(rollout: Rollout, targets: Sequence[RolloutTarget], health: HealthObservation, *, at_end: bool) -> Judgement:
@@ -77,6 +79,7 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], health: HealthObse
         _probe(spec, targets, running, health),
         can_compare,
         _stops_at(failures, left),
+        weigh_messages(health.messages, spec.gates.messages),
     )
 
 
@@ -112,7 +115,15 @@ def evidence_of(judgement: Judgement) -> Mapping[str, object]:
         "health": {"result": judgement.health.result.value, "why": judgement.health.why},
         "probe": {"result": judgement.probe.result.value, "why": judgement.probe.why},
         "compared": [{**asdict(each), "result": each.result.value} for each in judgement.compared],
+        **_evidence_of_messages(judgement.messages),
     }
+
+
+def _evidence_of_messages(answer: MessageGateAnswer) -> Mapping[str, object]:
+    """Nothing where no changed agent had a message: most rollouts are of such a time."""
+    if answer.result is GateResult.NOT_EXERCISED or not answer.agents:
+        return {}
+    return {"messages": {**asdict(answer), "result": answer.result.value}}
 
 
 def counts(target: RolloutTarget, rollout: Rollout) -> bool:

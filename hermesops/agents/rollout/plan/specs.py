@@ -139,6 +139,8 @@ def _gates(gates: Gates, stages: int) -> Iterator[str]:
     yield from (f"there is no vital {name!r}: {known}" for name in health.vitals if name not in set(Vital))
     if not (0 < health.alpha < 1 and health.floor >= 1 and 0 <= health.share <= 1 and 0 <= gates.probe.share <= 1):
         yield "shares and error rates lie between 0 and 1, and a floor is 1 or more"
+    if not 0 <= gates.messages.alpha < 1 or gates.messages.floor < 1:
+        yield "the messages gate needs an error rate below 1, and one mute agent or more"
     for hook in gates.hooks:
         if not hook.name or hook.timeout_s <= 0:
             yield f"gate {hook.name!r} needs a name and a time limit"

@@ -68,7 +68,7 @@ def _what(event: Event) -> str:
 
 
 def _evidence(recorded: Recorded[Event]) -> Iterable[str]:
-    for gate in ("failures", "health", "probe"):
+    for gate in ("failures", "health", "probe", "messages"):
         answer = recorded.evidence.get(gate)
         if isinstance(answer, Mapping):
             yield f"{gate}: {_words(str(answer.get('result')))} - {answer.get('why', '')}"
@@ -96,6 +96,9 @@ def _statistics(evidence: Mapping[str, object]) -> Iterable[str]:
                 f"{_words(each['vital'])}: {each['worse']:g} beside unchanged agents, p {each['chance']:.2g} "
                 f"({each['canaries']} changed, {each['controls']} unchanged)"
             )
+    messages = evidence.get("messages")
+    if isinstance(messages, Mapping) and messages.get("control_agents"):
+        yield f"messages: p {messages['chance']:.2g} that so many changed agents answer none by chance"
 
 
 def _words(name: str) -> str:

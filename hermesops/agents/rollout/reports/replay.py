@@ -11,6 +11,7 @@ from datetime import datetime
 from hermesops.agents.rollout.gates.failure import Tally, weigh
 from hermesops.agents.rollout.gates.health import has_power, named
 from hermesops.agents.rollout.gates.judgement import share_of_alpha
+from hermesops.agents.rollout.gates.messages import is_harm
 from hermesops.agents.rollout.records.events import (
     BatchBegun,
     BatchEnded,
@@ -20,7 +21,7 @@ from hermesops.agents.rollout.records.events import (
     TargetsUpdated,
 )
 from hermesops.model.rollout.records import GateResult, RolloutTarget
-from hermesops.model.rollout.spec import Gates, HealthGate
+from hermesops.model.rollout.spec import Gates, HealthGate, MessageGate
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def _verdicts(events: Sequence[Recorded[Event]], sizes: Mapping[int, int], gates
         outcomes |= {target.instance: (target.stage, target.state.has_failed) for target in settled}
         if not outcomes or not isinstance(recorded.event, BatchEnded | BatchBegun | TargetsUpdated | StateChanged):
             continue
-        harm = _harm(recorded, gates.health, len(sizes))
+        harm = _harm(recorded, gates.health, len(sizes)) or _silence(recorded, gates.messages)
         if not isinstance(recorded.event, BatchEnded) and not harm:
             continue
         stage = max(stage for stage, _ in outcomes.values())
@@ -94,6 +95,15 @@ def _verdicts(events: Sequence[Recorded[Event]], sizes: Mapping[int, int], gates
         weighed = weigh(overall, of_stage, gates.failures, is_over=of_stage.touched == sizes[stage])
         result, why = (GateResult.FAIL, harm) if harm else (weighed.result, weighed.why)
         yield Verdict(recorded.at, stage + 1, overall.touched, overall.failed, result, why)
+
+
+def _silence(event: Recorded[Event], gate: MessageGate) -> str:
+    """The words of the messages gate where it would have halted; empty where not."""
+    recorded = event.evidence.get("messages")
+    if not isinstance(recorded, Mapping) or not recorded.get("control_agents"):
+        return ""
+    is_mute = is_harm(gate, float(recorded["chance"]), int(recorded["mute"]))
+    return str(recorded["why"]) if is_mute else ""
 
 
 def _tally(outcomes: Sequence[tuple[int, bool]]) -> Tally:

@@ -90,7 +90,7 @@ def _guarded(observation: RolloutObservation) -> Decision:
         details = {"targets": {target.id: target.detail for target in updates if target.detail}}
         return Decision(UpdateTargets(updates), _states(updates), details)
     judgement = judge(observation.rollout, observation.targets, observation.health, at_end=_is_at_end(observation))
-    for gate in (judgement.answers, judgement.failures, judgement.health):
+    for gate in (judgement.answers, judgement.failures, judgement.health, judgement.messages):
         if gate.result is GateResult.FAIL:
             return Decision(Change(RolloutState.HALTED), gate.why, evidence_of(judgement))
     before = _finish_flights(observation) or _roll_back(observation, _failed(observation))

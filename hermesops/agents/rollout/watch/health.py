@@ -1,7 +1,8 @@
 """The health of instances for rollouts: asks nodes and Prometheus."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 
 from hermesops.agents.health.canary_watch import CanaryWatch
 from hermesops.agents.health.prometheus import Prometheus
@@ -10,12 +11,18 @@ from hermesops.agents.health.samples.sample import figures_of, lasting_of
 from hermesops.agents.health.samples.sampler import Sampler
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.rollout.machines.slots import machine_of
-from hermesops.agents.rollout.ports import Comparison, HealthObservation
+from hermesops.agents.rollout.ports import Comparison, HealthObservation, MessageComparison
 from hermesops.model.fleet.vitals import ChangeSpan, Vital
 from hermesops.model.ids import InstanceId
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import Channel
+
+_ANSWER_TIMEOUT = timedelta(minutes=3)
+"""That an agent has for the answer to a message before the message counts; a turn takes seconds, a long one minutes."""
+
+_MOST_CONTROLS = 256
+"""Untouched agents whose messages are counted: those next to be changed."""
 
 
 class RolloutHealth:
@@ -59,7 +66,9 @@ class RolloutHealth:
             untouched: Those next to be changed come first.
         """
         watched = await self._watcher.watch(changed, untouched)
+        messages = await in_db_thread(self._messages, changed, untouched) if changed else None
         return HealthObservation(
+            messages=messages,
             liveness_of=watched.liveness_of,
             comparisons=tuple(
                 Comparison(
@@ -71,6 +80,15 @@ class RolloutHealth:
                 for each in Vital
                 if each.value in vitals
             ),
+        )
+
+    def _messages(self, changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId]) -> MessageComparison:
+        """Answers of changed agents, each since its change, and of untouched ones since the first change."""
+        first = min(span.ended for span in changed.values())
+        read = partial(self._registry.messages.exchanges, timeout=_ANSWER_TIMEOUT)
+        return MessageComparison(
+            read({instance_id: span.ended for instance_id, span in changed.items()}),
+            read(dict.fromkeys(untouched[:_MOST_CONTROLS], first)),
         )
 
     async def stop(self) -> None:

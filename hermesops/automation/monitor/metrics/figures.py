@@ -12,6 +12,7 @@ from hermesops.model.billing.events import BillingState
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.fleet.overview import ExpectedFleet
 from hermesops.model.ids import InstanceId
+from hermesops.model.messaging.figures import MessagingFigures
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.rollout.records import RolloutState
 from hermesops.store.registry import Registry
@@ -55,14 +56,19 @@ class FleetFigures:
 
     Attributes:
         provisions_s: See ``PROVISIONS_S``.
+        agents_dial: Whether agents are handed a connector, so that one without a socket is told of; where the settings
+            do not say so, a connector that holds sockets does.
     """
 
     registry: Registry
     provisions_s: float = PROVISIONS_S
+    agents_dial: bool = False
 
     def read(self, fleet: ExpectedFleet) -> Figures:
         """Figures of backups, instances, rollouts, provisions, billing and the users' half."""
         expected = {instance.id for instance in fleet.instances}
+        messaging = self.registry.message_figures.read()
+        dialling = expected if self.agents_dial or messaging.has_connector else ()
         return Figures(
             self.registry.backups.newest(),
             {
@@ -81,6 +87,7 @@ class FleetFigures:
                 **self._provisions(fleet.now),
                 **self._billing(fleet.now),
                 **users_half_series(self.registry.users_half.read()),
+                **messaging_series(messaging, dialling),
             },
         )
 
@@ -147,5 +154,23 @@ def users_half_series(half: UsersHalf) -> dict[Series, float]:
             series("hermesops_connections_users", service=each.service, state=state): float(count)
             for each in half.connections
             for state, count in (("linked", each.linked), ("expired", each.expired))
+        },
+    }
+
+
+def messaging_series(figures: MessagingFigures, expected: Collection[InstanceId]) -> dict[Series, float]:
+    """Series of messengers: counts of users, and sockets of the agents that are expected. Pure."""
+    states = {name: getattr(figures, name) for name in ("unrouted", "held", "unanswered", "answered")}
+    return {
+        **{series("hermesops_messages_users", state=state): float(count) for state, count in states.items()},
+        **{
+            series("hermesops_messenger_users", messenger=each.messenger, state=state): float(getattr(each, state))
+            for each in figures.messengers
+            for state in ("linked", "blocked", "delivered", "undelivered", "refused")
+        },
+        **{
+            series("hermesops_instance_socket", instance_id=instance_id): float(is_open)
+            for instance_id, is_open in figures.sockets.items()
+            if instance_id in expected
         },
     }

@@ -186,7 +186,7 @@ def _of_span(done_s: float, whole_s: float) -> str:
 
 def _gate_lines(gates: Mapping[str, Any]) -> list[str]:
     lines = []
-    for name in ("answers", "failures", "health", "probe"):
+    for name in ("answers", "failures", "health", "probe", "messages"):
         verdict = gates.get(name)
         if isinstance(verdict, dict):
             result = str(verdict.get("result")).replace("_", " ")

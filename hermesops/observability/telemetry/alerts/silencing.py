@@ -41,6 +41,7 @@ LABEL_OF: Mapping[str, str] = {
             "rollout",
             SCOPE,
             "service",
+            "state",
         )
     },
 }

@@ -1,13 +1,14 @@
 """Messages of messengers as operators see them; their texts stay sealed."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 
 from hermesops.model.ids import InstanceId, UserId
-from hermesops.model.messaging.message import OutgoingState
+from hermesops.model.messaging.exchange import Exchange
+from hermesops.model.messaging.message import NO_ANSWER, NOT_TAKEN, IncomingKind, IncomingState, OutgoingState
 from hermesops.model.messaging.record import Direction, MessageRecord, MessengerCount, Receipt
 from hermesops.store.registry.repositories.base import Repository
 from hermesops.store.registry.schema.messaging_tables import incoming_messages, messenger_accounts, outgoing_messages
@@ -76,6 +77,28 @@ class MessageRepository(Repository):
             query = query.where(_IN.received_at >= since)
         rows = self._rows(query.order_by(_IN.id.desc()).limit(limit))
         return tuple(Receipt(row.received_at, row.messenger, row.state) for row in reversed(rows))
+
+    def exchanges(self, since: Mapping[InstanceId, datetime], *, timeout: timedelta) -> Mapping[InstanceId, Exchange]:
+        """What became of users' messages that were written to agents' sockets; agents without one are left out.
+
+        Args:
+            since: By agent, the moment from which on its messages count; some hundred agents at most.
+            timeout: Age at which a message that an agent is at counts.
+        """
+        if not since:
+            return {}
+        is_theirs = sa.or_(
+            *(sa.and_(_IN.instance_id == instance_id, _IN.sent_at >= at) for instance_id, at in since.items())
+        )
+        is_answered = _IN.state == IncomingState.ANSWERED.value
+        is_lost = sa.and_(_IN.state == IncomingState.DEAD.value, _IN.detail.in_((NO_ANSWER, NOT_TAKEN)))
+        with self._database.reading() as connection:
+            is_old = sa.and_(_IN.ended_at.is_(None), _IN.sent_at <= self._database.now(connection) - timeout)
+            due = sa.func.count(sa.case((sa.or_(is_answered, is_lost, is_old), 1))).label("due")
+            answered = sa.func.count(sa.case((is_answered, 1))).label("answered")
+            query = sa.select(_IN.instance_id, due, answered).where(is_theirs, _IN.kind == IncomingKind.MESSAGE.value)
+            rows = connection.execute(query.group_by(_IN.instance_id)).all()
+        return {InstanceId(row.instance_id): Exchange(row.due, row.answered) for row in rows}
 
     def retry(self, number: int, *, why: str) -> bool:
         """Queue a part that the messenger refused, or may not have, to be sent again at once; ``False`` for another.

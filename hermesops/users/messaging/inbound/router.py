@@ -79,6 +79,8 @@ class Router:
         user_id = account.user_id if account else None
         match decision:
             case Queue(owner, instance_id, is_command):
+                if account and account.blocked_at:  # who writes to the bot has not blocked it
+                    self.accounts.mark_blocked(incoming.messenger, incoming.account, is_blocked=False)
                 self.incoming.queue(incoming.id, owner, instance_id, is_command=is_command)
                 return
             case Link(code):

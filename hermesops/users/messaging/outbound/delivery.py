@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from hermesops.model.messaging.message import Outgoing, OutgoingState
+from hermesops.model.messaging.message import TOKEN_REFUSED, Outgoing, OutgoingState
 
 MOST_TRIES = 1_440
 """Attempts of one part that a messenger does not take for now: about a day, one a minute in the end."""
@@ -38,9 +38,14 @@ class Limited:
 
 @dataclass(frozen=True)
 class Away:
-    """The messenger was not reached, or said that it is broken: it does not have the part."""
+    """The messenger was not reached, is broken or does not take the bot's token: it does not have the part.
+
+    Attributes:
+        is_of_token: Whether an operator has to mend the token.
+    """
 
     why: str
+    is_of_token: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ def record_of(outgoing: Outgoing, delivery: Delivery) -> Record:
         case Sent(vendor_id):
             return Record(OutgoingState.SENT, vendor_id=vendor_id)
         case Limited(after_s):
-            return Record(outgoing.state, timedelta(seconds=max(0.0, after_s)))
+            return Record(outgoing.state, timedelta(seconds=max(0.0, after_s)), detail="limited")
         case Uncertain(why) if outgoing.state is OutgoingState.UNCERTAIN:
             # It was sent twice and may be there twice: a third time helps nobody.
             return Record(OutgoingState.SENT, detail=f"uncertain twice: {why}")
@@ -97,7 +102,8 @@ def record_of(outgoing: Outgoing, delivery: Delivery) -> Record:
             return Record(OutgoingState.UNCERTAIN, timedelta(seconds=_UNCERTAIN_WAIT_S), detail=why)
         case Away(why) if outgoing.tries >= MOST_TRIES:
             return Record(OutgoingState.REFUSED, detail=f"given up: {why}")
-        case Away():
-            return Record(outgoing.state, timedelta(seconds=min(_LONGEST_WAIT_S, 2.0 ** min(outgoing.tries, 6))))
+        case Away(why, is_of_token):
+            after = timedelta(seconds=min(_LONGEST_WAIT_S, 2.0 ** min(outgoing.tries, 6)))
+            return Record(outgoing.state, after, detail=f"{TOKEN_REFUSED}: {why}" if is_of_token else f"away: {why}")
         case Refused(why):
             return Record(OutgoingState.REFUSED, detail=why)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from hermesops.model.chat.transcript import Message, Transcript
-from hermesops.model.messaging.message import Incoming
+from hermesops.model.messaging.message import NO_ANSWER, NOT_TAKEN, Incoming
 
 SILENT = timedelta(seconds=60)
 """How long nothing may be heard of a message before the agent's transcript is read."""
@@ -95,11 +95,11 @@ def reconcile(incoming: Incoming, view: ChatView | None, now: datetime) -> Outco
     if question is None and (view.is_busy or now - sent_at < SILENT):
         return Wait()
     if question is None:
-        return SendAgain() if incoming.tries < MOST_TRIES else GiveUp("not taken")
+        return SendAgain() if incoming.tries < MOST_TRIES else GiveUp(NOT_TAKEN)
     answer = view.transcript.answer_after(question)
     if answer is not None and answer.text:
         return Recover(answer.text)
-    return GiveUp("no answer") if now - sent_at >= LONGEST_AT_WORK else Wait()
+    return GiveUp(NO_ANSWER) if now - sent_at >= LONGEST_AT_WORK else Wait()
 
 
 def _question(incoming: Incoming, transcript: Transcript) -> Message | None:

@@ -131,6 +131,7 @@ COMMANDS: Sequence[str] = (
     "billing sweep --dry-run",
     "user show ada",
     "api status",
+    "connector status",
     "user request list",
     "message list",
     "message show in-1",

@@ -8,6 +8,7 @@ from hermesops.base import assets
 from hermesops.observability.runbook.document import Kind, Runbook, load, names
 from hermesops.observability.runbook.fault import OnMachine
 from hermesops.observability.runbook.faults import FAULTS, fault
+from tests.support.faults.messenger_table import MESSENGER_CHAINS
 from tests.support.faults.platform_table import PLATFORM_CHAINS
 from tests.support.faults.table import CHAINS, NOT_HAD
 from tests.support.faults.users_table import USERS_CHAINS
@@ -57,14 +58,14 @@ def test_every_fault_is_brought_about_by_a_test() -> None:
 
 
 def test_every_alert_fires_on_real_machines_or_it_is_told_why_not() -> None:
-    tried = {chain.alert for chain in (*CHAINS, *PLATFORM_CHAINS, *USERS_CHAINS) if chain.alert}
+    tried = {chain.alert for chain in (*CHAINS, *PLATFORM_CHAINS, *USERS_CHAINS, *MESSENGER_CHAINS) if chain.alert}
     left = {entry.alert for entry in NOT_HAD if entry.alert}
     assert tried | left == set(alerts_of_rules())
     assert not tried & left
 
 
 def test_every_fault_of_one_machine_is_brought_about_on_a_real_one_or_it_is_told_why_not() -> None:
-    chains = (*CHAINS, *PLATFORM_CHAINS, *USERS_CHAINS)
+    chains = (*CHAINS, *PLATFORM_CHAINS, *USERS_CHAINS, *MESSENGER_CHAINS)
     tried = {chain.fault for chain in chains}
     assert len(tried) == len(chains)
     left = {entry.fault for entry in NOT_HAD}

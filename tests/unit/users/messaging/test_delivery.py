@@ -56,6 +56,19 @@ def test_a_messenger_that_is_away_is_asked_each_minute_for_a_day() -> None:
 
 
 @each_case(
+    ("delivery", "detail"),
+    [
+        (Limited(9), "limited"),
+        (Away("HTTP 502"), "away: HTTP 502"),
+        (Away("Unauthorized", is_of_token=True), "token refused: Unauthorized"),
+        (Sent("7"), ""),
+    ],
+)
+def test_operators_read_why_a_part_waits(delivery: Delivery, detail: str) -> None:
+    assert record_of(PART, delivery).detail == detail
+
+
+@each_case(
     ("status", "answer", "delivery"),
     [
         (200, b'{"ok": true, "result": {"message_id": 5}}', Sent("5")),
@@ -69,7 +82,8 @@ def test_a_messenger_that_is_away_is_asked_each_minute_for_a_day() -> None:
             Refused("Forbidden: bot was blocked by the user", is_blocked=True),
         ),
         (400, b'{"description": "Bad Request: message is too long"}', Refused("Bad Request: message is too long")),
-        (401, b'{"description": "Unauthorized"}', Away("Unauthorized")),
+        (401, b'{"description": "Unauthorized"}', Away("Unauthorized", is_of_token=True)),
+        (404, b'{"description": "Not Found"}', Away("Not Found", is_of_token=True)),
         (502, b"<html>", Away("HTTP 502")),
     ],
 )

@@ -172,7 +172,7 @@ def test_the_door_keeps_messages_and_refuses_what_slack_did_not_sign() -> None:
         (Answer(429, b"", "0"), Limited(1.0, is_for_all=True)),
         (Answer(429, b"", "999999"), Limited(3600.0, is_for_all=True)),
         (Answer(200, b'{"ok": false, "error": "ratelimited"}', "2"), Limited(2.0, is_for_all=True)),
-        (Answer(200, b'{"ok": false, "error": "invalid_auth"}'), Away("invalid_auth")),
+        (Answer(200, b'{"ok": false, "error": "invalid_auth"}'), Away("invalid_auth", is_of_token=True)),
         (Answer(200, b'{"ok": false, "error": "channel_not_found"}'), Refused("channel_not_found")),
         (Answer(200, b'{"ok": false, "error": "msg_too_long"}'), Refused("msg_too_long")),
         (Answer(503, b"<html>"), Away("HTTP 503")),

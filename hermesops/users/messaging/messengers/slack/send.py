@@ -93,7 +93,9 @@ def delivery_of(answer: Answer) -> Delivery:
         return Sent(stamp if isinstance(stamp, str) else "")
     if words in _UNCERTAIN or (answer.status == HTTPStatus.OK and not isinstance(content.get("error"), str)):
         return Uncertain(words)
-    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or words in _OF_TOKEN | _AWAY:
+    if words in _OF_TOKEN:
+        return Away(words, is_of_token=True)
+    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or words in _AWAY:
         return Away(words)
     return Refused(words)
 

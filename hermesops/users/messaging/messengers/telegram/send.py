@@ -143,8 +143,10 @@ def delivery_of(answer: Answer) -> Delivery:
         return Refused(words, is_blocked=True)
     if status == HTTPStatus.OK:  # taken, and the answer says nothing that can be read
         return Uncertain(words)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND}:
-        return Away(words)  # 401 and 404 are of the token, which an operator mends
+    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.NOT_FOUND}:
+        return Away(words, is_of_token=True)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Away(words)
     return Refused(words)
 
 

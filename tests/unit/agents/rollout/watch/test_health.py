@@ -8,6 +8,7 @@ from hermesops.agents.rollout.watch.health import RolloutHealth
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.fleet.vitals import ChangeSpan, Vital
 from hermesops.model.ids import InstanceId
+from hermesops.model.messaging.exchange import Exchange
 from hermesops.vendor.channel import Completed
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.machines.probes import WELL
@@ -21,6 +22,7 @@ class Rows(FakeRegistry):
 
     def __init__(self) -> None:
         self.kept: list[tuple[datetime, str]] = []
+        self.asked: list[Mapping[InstanceId, datetime]] = []
 
     def instances_get(self, instance_id: InstanceId) -> Instance:
         assert instance_id == ADA.id
@@ -33,6 +35,13 @@ class Rows(FakeRegistry):
         self, instances: Collection[InstanceId], *, since: datetime
     ) -> dict[InstanceId, tuple[str, ...]]:
         return {each: tuple(text for at, text in self.kept if at >= since) for each in instances}
+
+    def messages_exchanges(
+        self, since: Mapping[InstanceId, datetime], *, timeout: timedelta
+    ) -> Mapping[InstanceId, Exchange]:
+        assert timeout == timedelta(minutes=3)
+        self.asked.append(since)
+        return dict.fromkeys(since, Exchange(1, 1))
 
 
 class Node:
@@ -57,3 +66,17 @@ async def test_before_and_after_are_told_by_the_clock_that_says_when_it_was_chan
         (Vital.MEMORY, {ADA.id: (1.0, 1.0)})
     ]
     assert watched.liveness_of[ADA.id].answers
+    assert watched.messages is not None
+    assert watched.messages.canaries == {ADA.id: Exchange(1, 1)}
+
+
+async def test_messages_count_since_each_change_and_for_the_untouched_since_the_first() -> None:
+    rows = Rows()
+    client = SimpleNamespace(channel=lambda _machine_id: Node())
+    watching = RolloutHealth(rows, client, None, lambda: NOW)  # type: ignore[arg-type]
+    assert (await watching.watch({}, [ADA.id], ())).messages is None, "nobody was changed"
+    began, ended, bob = NOW - timedelta(minutes=9), NOW - timedelta(minutes=8), InstanceId("bob")
+    later = NOW - timedelta(minutes=1)
+    rows.asked.clear()
+    watching._messages({ADA.id: ChangeSpan(began, ended), bob: ChangeSpan(began, later)}, [InstanceId("cy")])
+    assert rows.asked == [{ADA.id: ended, bob: later}, {InstanceId("cy"): ended}]
