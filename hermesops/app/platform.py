@@ -326,9 +326,15 @@ class PlatformParts:
         """The users' half of the platform; nothing of it while the registry is elsewhere."""
         from urllib.parse import urlsplit
 
-        from hermesops.access.secrets.catalog import BILLING_SECRET, MESSAGES_KEY, SLACK_SECRET, TELEGRAM_SECRET
+        from hermesops.access.secrets.catalog import (
+            BILLING_SECRET,
+            MESSAGES_KEY,
+            SLACK_SECRET,
+            TELEGRAM_SECRET,
+            WHATSAPP_SECRET,
+        )
         from hermesops.platform.connection.settings import is_connected
-        from hermesops.platform.parts.connector_keys import connector_keys
+        from hermesops.platform.parts.connector_keys import connector_keys, numbers_key
         from hermesops.platform.parts.control import project_key
         from hermesops.platform.parts.users import UsersHalf
 
@@ -341,6 +347,8 @@ class PlatformParts:
                 "billing_secret": secrets.find(BILLING_SECRET) or "",
                 "telegram_secret": secrets.find(TELEGRAM_SECRET) or "",
                 "slack_secret": secrets.find(SLACK_SECRET) or "",
+                "whatsapp_secret": secrets.find(WHATSAPP_SECRET) or "",
+                "whatsapp_key": numbers_key(container.env.settings.messengers, secrets),
             }
 
         return UsersHalf(

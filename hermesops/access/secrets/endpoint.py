@@ -31,7 +31,7 @@ class Endpoint:
         stripe_prices: Plans by the stand-in's prices.
         stripe_meters: Names of the stand-in's events, by what they count; ``stripe_metered_prices`` are their prices.
         users_url: The local world's users' API; empty where there is none.
-        telegram_url: The local world's stand-in of Telegram, with its bot's name; empty where there is none.
+        messengers: Settings of the bots at the local world's stand-ins of messengers; empty where there are none.
         phone_url: The local world's phone, which shows chats in messengers; empty where there is none.
         connector_url: The local world's connector as machines reach it; empty where there is none.
         composio_url: The local world's Composio; empty where there is none.
@@ -52,8 +52,7 @@ class Endpoint:
     stripe_meters: Mapping[Meter, str] = field(default_factory=dict)
     stripe_metered_prices: frozenset[str] = frozenset()
     users_url: str = ""
-    telegram_url: str = ""
-    telegram_bot: str = ""
+    messengers: Mapping[str, str] = field(default_factory=dict)
     phone_url: str = ""
     connector_url: str = ""
     composio_url: str = ""
@@ -96,8 +95,7 @@ def local_endpoint(world_file: Path) -> Endpoint:
             stripe_meters={Meter(meter): name for meter, name in world.get("stripe_meters", {}).items()},
             stripe_metered_prices=frozenset(map(str, world.get("stripe_metered_prices", ()))),
             users_url=str(world.get("users_url", "")),
-            telegram_url=str(world.get("telegram_url", "")),
-            telegram_bot=str(world.get("telegram_bot", "")),
+            messengers={str(name): str(value) for name, value in world.get("messengers", {}).items()},
             phone_url=str(world.get("phone_url", "")),
             connector_url=str(world.get("connector_url", "")),
             composio_url=str(world.get("composio_url", "")),

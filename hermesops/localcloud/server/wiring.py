@@ -8,7 +8,6 @@ import contextlib
 import functools
 import os
 import signal
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -48,16 +47,14 @@ from hermesops.localcloud.vendors.composio.composio import PREFIX as COMPOSIO
 from hermesops.localcloud.vendors.composio.composio import LocalComposio
 from hermesops.localcloud.vendors.issuer import PREFIX as ISSUER
 from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
+from hermesops.localcloud.vendors.messengers import Messengers
 from hermesops.localcloud.vendors.phone.phone import PREFIX as PHONE
-from hermesops.localcloud.vendors.phone.phone import Phone, to_page
-from hermesops.localcloud.vendors.phone.telegram_chat import telegram_chat
+from hermesops.localcloud.vendors.phone.phone import to_page
 from hermesops.localcloud.vendors.stripe.books import PRICES
 from hermesops.localcloud.vendors.stripe.endpoint import EVENTS_PATH, EventEndpoint, endpoint_in
 from hermesops.localcloud.vendors.stripe.meters import METERS
 from hermesops.localcloud.vendors.stripe.server import PREFIX as STRIPE
 from hermesops.localcloud.vendors.stripe.server import LocalStripe
-from hermesops.localcloud.vendors.telegram import BOT, WEBHOOK_PATH, LocalTelegram
-from hermesops.localcloud.vendors.telegram import PREFIX as TELEGRAM
 from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world import platform_forward, platform_socket
 from hermesops.localcloud.world.files import PROVIDER_KEY, WorldFiles, key_of, write_object
@@ -355,22 +352,15 @@ async def _messengers(
     Args:
         heard: Called when the users' API has taken what a person wrote.
     """
-    users_url = str(facts.get("users_url", ""))
-    token, secret = key_of(files.telegram_token, "1000000001:"), key_of(files.telegram_secret, "")
-    telegram = LocalTelegram(token, webhook=f"{users_url}{WEBHOOK_PATH}", secret=secret, heard=heard)
-    telegram.begin_after(time.time())
-    key_of(files.connector_key, "")
-    phone = Phone([telegram_chat(telegram)])
-    facts |= {
-        "telegram_url": f"{where.api_url}{TELEGRAM}",
-        "telegram_bot": BOT,
-        "phone_url": f"{where.api_url}{PHONE}/",
-    }
-    telegram.open()
-    try:
-        yield [Mount(TELEGRAM, routes=telegram.routes()), Route(PHONE, to_page), Mount(PHONE, routes=phone.routes())]
-    finally:
-        await telegram.close()
+    keys = {file: key_of(file, _BEGINNINGS.get(file.name, "")) for file in files.messenger_keys}
+    messengers = Messengers.of(files, keys, str(facts.get("users_url", "")), heard)
+    facts |= {"messengers": messengers.settings(where.api_url), "phone_url": f"{where.api_url}{PHONE}/"}
+    async with messengers.open():
+        yield [*messengers.mounts(), Route(PHONE, to_page), Mount(PHONE, routes=messengers.phone.routes())]
+
+
+_BEGINNINGS = {"telegram.token": "1000000001:", "slack.token": "xoxb-", "whatsapp.token": "EAA"}
+"""First characters of tokens by their files, so that people and scanners recognise them."""
 
 
 def _platform_facts(forwarded: platform_forward.Forwarded) -> dict[str, object]:

@@ -93,8 +93,8 @@ class ApiPart:
 
     Args:
         settings: As settings.toml has them.
-        keys: Texts of ``messages_key``, ``billing_secret``, ``telegram_secret``, ``slack_secret``; an empty one keeps
-            that of the host.
+        keys: Texts of ``messages_key``, ``billing_secret``, ``telegram_secret``, ``slack_secret``, ``whatsapp_secret``
+            and ``whatsapp_key``; an empty one keeps that of the host.
         callers: Admits the processes to the relay.
         authorities: That certificates may be signed by, PEM.
         report: Takes the narration.
@@ -168,7 +168,8 @@ class ConnectorPart:
 
     Args:
         settings: As settings.toml has them.
-        keys: Texts of ``sockets_key``, ``telegram_token`` and ``slack_token``; an empty one keeps what the host has.
+        keys: Texts of ``sockets_key`` and of the token of each bot, as ``telegram_token``; an empty one keeps that of
+            the host.
         credentials: Of the caller ``connector``.
         loopback_ports: As of ``ApiPart``.
     """
@@ -289,7 +290,7 @@ class UsersHalf:
         """The connector; a messenger's stand-in on the host's loopback may be reached, too."""
         credentials = RelayCredentials(CONNECTOR, "the connector", self.callers, self.authorities, self.report)
         messengers = self.env.settings.messengers
-        urls = map(urlsplit, (messengers.telegram_url, messengers.slack_url))
+        urls = map(urlsplit, (messengers.telegram_url, messengers.slack_url, messengers.whatsapp_url))
         own = {url.port for url in urls if url.hostname in _LOOPBACK and url.port} - {self.world_port}
         ports = (self.world_port, *sorted(own))
         return ConnectorPart(self.env.name, settings, self.connector_keys, credentials, ports)

@@ -255,15 +255,17 @@ def test_each_bot_needs_its_token() -> None:
             find=lambda spec: secrets.get(spec.name), made=lambda spec, text: secrets.setdefault(spec.name, text)
         ),
     )
-    settings = MessengerSettings.model_validate({"telegram_bot": "our_bot", "slack_app": "A0123456789"})
-    for name in ("telegram.token", "slack.token"):
+    bots = {"telegram_bot": "our_bot", "slack_app": "A0123456789", "whatsapp_number": "15550001111"}
+    settings = MessengerSettings.model_validate(bots)
+    for name in ("telegram.token", "slack.token", "whatsapp.token"):
         with pytest.raises(UsageError, match=name):
             connector_keys(settings, held)
         secrets[name] = f"of {name}"
     keys = connector_keys(settings, held)
-    assert {name: keys[name] for name in ("telegram_token", "slack_token")} == {
+    assert {name: keys[name] for name in ("telegram_token", "slack_token", "whatsapp_token")} == {
         "telegram_token": "of telegram.token",
         "slack_token": "of slack.token",
+        "whatsapp_token": "of whatsapp.token",
     }
     assert len(keys["sockets_key"].strip()) == 64
     assert connector_keys(MessengerSettings.model_validate({}), held) == {}

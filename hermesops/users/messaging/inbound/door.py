@@ -1,16 +1,17 @@
 """Takes what messengers report at the door: verified over its raw bytes, read, one row, and then it is ours.
 
 Source: Telegram Bot API, "setWebhook": a report that was not answered with success is sent again. Slack, "The Events
-API": it is sent again at most three times, within six minutes.
+API": it is sent again at most three times, within six minutes. WhatsApp Business Platform, "Webhooks": for seven days.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermesops.errors import RefusedError
 from hermesops.model.messaging.message import Update
 from hermesops.users.messaging.messengers.slack import read as slack
 from hermesops.users.messaging.messengers.telegram import read as telegram
+from hermesops.users.messaging.messengers.whatsapp import read as whatsapp
 from hermesops.wire.strict_json import MalformedJSONError
 
 
@@ -86,3 +87,47 @@ class SlackDoor:
         if isinstance(report, Update):
             self.receive(report)
         return report.text if isinstance(report, slack.Challenge) else ""
+
+
+@dataclass(frozen=True)
+class WhatsAppDoor:
+    """Takes reports of WhatsApp's, several in one body.
+
+    Attributes:
+        secrets: Of the app, read for each body: two while one is changed.
+        receive: Writes a report into a row, unless it is there already.
+    """
+
+    secrets: Callable[[], Sequence[str]]
+    receive: Callable[[Update], bool]
+    reader: whatsapp.Reader
+
+    def take(self, body: bytes, signature: str) -> None:
+        """Verify a body and keep its reports; those that concern nobody are dropped.
+
+        Args:
+            signature: ``X-Hub-Signature-256``.
+
+        Raises:
+            UnsignedReportError: See there.
+            UnavailableError: A row could not be written: WhatsApp sends the whole body again.
+        """
+        if len(body) > whatsapp.LARGEST or not whatsapp.is_whatsapps(body, signature, self.secrets()):
+            raise UnsignedReportError("the report does not come from WhatsApp")
+        try:
+            updates = self.reader.read(body)
+        except MalformedJSONError:
+            return  # as above
+        for update in updates:
+            self.receive(update)
+
+    def confirm(self, query: Mapping[str, str]) -> str:
+        """The text to answer to WhatsApp's question whether the address is ours.
+
+        Raises:
+            UnsignedReportError: It does not ask by our token.
+        """
+        challenge = whatsapp.challenge_of(query, self.secrets())
+        if challenge is None:
+            raise UnsignedReportError("the question does not come from WhatsApp")
+        return challenge

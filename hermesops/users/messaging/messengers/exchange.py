@@ -37,22 +37,35 @@ class Answer:
             return {}
 
 
-async def call(vendor: str, url: str, body: Mapping[str, object], headers: Mapping[str, str] | None = None) -> Answer:
-    """Post an object of JSON. The errors name neither the address nor the headers, which may hold a token.
+async def call(
+    vendor: str,
+    url: str,
+    body: Mapping[str, object] | None = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    method: str = "",
+) -> Answer:
+    """Send an object of JSON, or ask without one. The errors name neither the address nor the headers.
+
+    These may hold a token.
 
     Args:
         vendor: Its name, for errors.
+        method: Empty for ``POST`` with a body and ``GET`` without.
 
     Raises:
         UnavailableError: The messenger was not reached.
         UnknownOutcomeError: No answer came.
     """
+    content: dict[str, Any] = {} if body is None else {"json": dict(body)}
     timeout = httpx.Timeout(_ANSWER_S, connect=_CONNECT_S)
     try:
         deadline = Deadline(_ANSWER_S)
         async with (
             client(timeout=timeout) as http,
-            http.stream("POST", url, json=dict(body), headers=dict(headers or {})) as response,
+            http.stream(
+                method or ("GET" if body is None else "POST"), url, **content, headers=dict(headers or {})
+            ) as response,
         ):
             answer = await AnswerBody(response, deadline=deadline, largest=_LARGEST_ANSWER).whole()
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:

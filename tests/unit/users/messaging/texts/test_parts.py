@@ -87,6 +87,21 @@ def test_slack_gets_mrkdwn_that_mentions_nobody(text: str, written: str) -> None
     assert parts_of(Messenger.SLACK, text) == (written,)
 
 
+@each_case(
+    ("text", "written"),
+    [
+        ("**b** *i* ~~s~~ `c`", "*b* _i_ ~s~ `c`"),
+        ("a & b < c", "a & b < c"),
+        (f"[here]({SITE})", f"here ({SITE})"),
+        (f"<{SITE}>", SITE),
+        ("```py\nx < y\n```\nz", "```\nx < y\n```\nz"),
+        ("a ```b", "a `\u200b`\u200b`b"),
+    ],
+)
+def test_whatsapp_gets_its_marks(text: str, written: str) -> None:
+    assert parts_of(Messenger.WHATSAPP, text) == (written,)
+
+
 @pytest.mark.parametrize("messenger", WRITINGS)
 def test_white_space_is_no_part_and_lines_of_the_platform_have_no_styles(messenger: Messenger) -> None:
     assert parts_of(messenger, " \n\u200b\n".replace("\u200b", "")) == ()

@@ -1,0 +1,89 @@
+"""All stand-ins of messengers of one world."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.routing import Mount
+
+from hermesops.localcloud.vendors import slack, telegram, whatsapp
+from hermesops.localcloud.vendors.phone.phone import Phone
+from hermesops.localcloud.vendors.phone.slack_chat import slack_chat
+from hermesops.localcloud.vendors.phone.telegram_chat import telegram_chat
+from hermesops.localcloud.vendors.phone.whatsapp_chat import whatsapp_chat
+from hermesops.localcloud.world.files import WorldFiles
+
+
+@dataclass(frozen=True)
+class Messengers:
+    """The stand-ins, and the phone that shows their chats."""
+
+    telegram: telegram.LocalTelegram
+    slack: slack.LocalSlack
+    whatsapp: whatsapp.LocalWhatsApp
+    phone: Phone
+
+    @classmethod
+    def of(cls, files: WorldFiles, keys: Mapping[Path, str], users_url: str, heard: Callable[[], None]) -> "Messengers":
+        """The stand-ins of a world, each with its keys.
+
+        Args:
+            keys: Texts by their files.
+            users_url: Of the users' API, which takes reports.
+            heard: Called when the users' API has taken what a person wrote.
+        """
+        own_telegram = telegram.LocalTelegram(
+            keys[files.telegram_token],
+            webhook=f"{users_url}{telegram.WEBHOOK_PATH}",
+            secret=keys[files.telegram_secret],
+            heard=heard,
+        )
+        own_slack = slack.LocalSlack(
+            keys[files.slack_token], keys[files.slack_secret], webhook=f"{users_url}{slack.WEBHOOK_PATH}", heard=heard
+        )
+        own_whatsapp = whatsapp.LocalWhatsApp(
+            keys[files.whatsapp_token],
+            keys[files.whatsapp_secret],
+            webhook=f"{users_url}{whatsapp.WEBHOOK_PATH}",
+            heard=heard,
+        )
+        own_telegram.begin_after(time.time())
+        own_slack.begin_after(time.time())
+        chats = [telegram_chat(own_telegram), slack_chat(own_slack), whatsapp_chat(own_whatsapp)]
+        return cls(own_telegram, own_slack, own_whatsapp, Phone(chats))
+
+    def settings(self, url: str) -> Mapping[str, str]:
+        """Settings of table ``messengers`` by which hermesops uses the stand-ins.
+
+        Args:
+            url: Of the server that they are mounted in.
+        """
+        return {
+            "telegram_bot": telegram.BOT,
+            "telegram_url": f"{url}{telegram.PREFIX}",
+            "slack_app": slack.APP,
+            "slack_url": f"{url}{slack.PREFIX}",
+            "whatsapp_number": whatsapp.NUMBER,
+            "whatsapp_phone": whatsapp.PHONE,
+            "whatsapp_account": whatsapp.ACCOUNT,
+            "whatsapp_url": f"{url}{whatsapp.PREFIX}",
+        }
+
+    def mounts(self) -> list[Mount]:
+        """The APIs of the messengers."""
+        return [
+            Mount(telegram.PREFIX, routes=self.telegram.routes()),
+            Mount(slack.PREFIX, routes=self.slack.routes()),
+            Mount(whatsapp.PREFIX, routes=self.whatsapp.routes()),
+        ]
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Deliver what people write while the block lasts."""
+        async with AsyncExitStack() as stack:
+            for messenger in (self.telegram, self.slack, self.whatsapp):
+                messenger.open()
+                stack.push_async_callback(messenger.close)
+            yield
