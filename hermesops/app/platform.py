@@ -87,7 +87,7 @@ class PlatformParts:
             extend_base=self._extend_base,
             parts=self._parts,
             links=lambda: self._users.links,
-            sends_events=lambda door, api: self._users.send_events(self._world.stripe_endpoint, door, api),
+            opens_door=lambda door, api: self._users.open_door(self._world.users_door, door, api),
             roles=self.roles,
             report=container.report,
         )
@@ -160,6 +160,7 @@ class PlatformParts:
                 report=container.report,
             ),
             copies=partial(folder_copies, container.env, settings),
+            door=self._world.users_door,
             report=container.report,
         )
 
@@ -362,7 +363,8 @@ class PlatformParts:
             report=container.report,
             world_port=urlsplit(endpoint.api_url).port or 0,
             is_served=is_connected(container.env),
-            connector_keys=partial(connector_keys, container.env.settings.messengers, secrets),
+            connector_keys=partial(connector_keys, container.messenger_settings, secrets),
+            messengers=container.messenger_settings,
         )
 
     @property

@@ -31,6 +31,7 @@ class Endpoint:
         stripe_prices: Plans by the stand-in's prices.
         stripe_meters: Names of the stand-in's events, by what they count; ``stripe_metered_prices`` are their prices.
         users_url: The local world's users' API; empty where there is none.
+        door_url: The door of the local world's platform; empty while no users are served there.
         messengers: Settings of the bots at the local world's stand-ins of messengers; empty where there are none.
         phone_url: The local world's phone, which shows chats in messengers; empty where there is none.
         connector_url: The local world's connector as machines reach it; empty where there is none.
@@ -52,6 +53,7 @@ class Endpoint:
     stripe_meters: Mapping[Meter, str] = field(default_factory=dict)
     stripe_metered_prices: frozenset[str] = frozenset()
     users_url: str = ""
+    door_url: str = ""
     messengers: Mapping[str, str] = field(default_factory=dict)
     phone_url: str = ""
     connector_url: str = ""
@@ -95,6 +97,7 @@ def local_endpoint(world_file: Path) -> Endpoint:
             stripe_meters={Meter(meter): name for meter, name in world.get("stripe_meters", {}).items()},
             stripe_metered_prices=frozenset(map(str, world.get("stripe_metered_prices", ()))),
             users_url=str(world.get("users_url", "")),
+            door_url=_door_url(world_file.with_name("users-door.json")),
             messengers={str(name): str(value) for name, value in world.get("messengers", {}).items()},
             phone_url=str(world.get("phone_url", "")),
             connector_url=str(world.get("connector_url", "")),
@@ -105,6 +108,14 @@ def local_endpoint(world_file: Path) -> Endpoint:
         raise UnavailableError("the local world is not up", hint=Hint(("local", "up"))) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read {world_file}: {error}", hint=Hint(("local", "up"), "writes it anew")) from error
+
+
+def _door_url(file: Path) -> str:
+    """The door that a world's file names; empty without one."""
+    try:
+        return str(json.loads(file.read_text())["url"])
+    except FileNotFoundError:
+        return ""
 
 
 def _composio_key(world: Mapping[str, object]) -> str:

@@ -64,7 +64,8 @@ def bots(container: "Container") -> "Bots":
     from hermesops.users.messaging.registrations.whatsapp import WhatsAppRegistration
 
     settings, env, secrets = container.messenger_settings, container.env, container.secrets
-    origin = env.settings.web.origin or (container.endpoint.users_url if env.is_local else "")
+    endpoint = container.endpoint
+    origin = env.settings.web.origin or (endpoint.door_url or endpoint.users_url if env.is_local else "")
 
     def webhook(messenger: str) -> str:
         return f"{origin}/webhooks/{messenger}" if origin else ""
@@ -101,7 +102,8 @@ def messenger_settings(container: "Container") -> "MessengerSettings":
     endpoint = container.endpoint
     if not endpoint.messengers:
         return settings
-    own = {**endpoint.messengers, "agents_url": settings.agents_url or endpoint.connector_url}
+    agents_url = settings.agents_url or endpoint.door_url or endpoint.connector_url
+    own = {**endpoint.messengers, "agents_url": agents_url}
     return settings.model_copy(update=own)
 
 

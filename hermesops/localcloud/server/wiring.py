@@ -51,10 +51,10 @@ from hermesops.localcloud.vendors.messengers import Messengers
 from hermesops.localcloud.vendors.phone.phone import PREFIX as PHONE
 from hermesops.localcloud.vendors.phone.phone import to_page
 from hermesops.localcloud.vendors.stripe.books import PRICES
-from hermesops.localcloud.vendors.stripe.endpoint import EVENTS_PATH, EventEndpoint, endpoint_in
 from hermesops.localcloud.vendors.stripe.meters import METERS
+from hermesops.localcloud.vendors.stripe.server import EVENTS_PATH, LocalStripe
 from hermesops.localcloud.vendors.stripe.server import PREFIX as STRIPE
-from hermesops.localcloud.vendors.stripe.server import LocalStripe
+from hermesops.localcloud.vendors.users_door import door_in
 from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world import platform_forward, platform_socket
 from hermesops.localcloud.world.files import PROVIDER_KEY, WorldFiles, key_of, write_object
@@ -137,15 +137,16 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
             opened = platform_socket.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
             facts["platform_url"] = await stack.enter_async_context(opened)
         if users:
-            opened_users = platform_socket.opened_for_users(users, store, _LOOPBACK)
+            opened_users = platform_socket.opened_for_users(users, store, _LOOPBACK, files.users_door.exists)
             facts["users_url"] = await stack.enter_async_context(opened_users)
         others = await _opened_vendors(stack, files, where, facts, people)
         if files.stripe.exists():
             wanted = asyncio.Event()
             others += await stack.enter_async_context(_messengers(files, where, facts, wanted.set))
             if connector:
+                own_port = CONNECTOR_PORT if model_port else 0
                 opened_connector = platform_socket.opened_for_agents(
-                    connector, store, driver.gateway, CONNECTOR_PORT if model_port else 0, wanted
+                    connector, store, driver.gateway, own_port, wanted, files.users_door.exists
                 )
                 facts["connector_url"] = await stack.enter_async_context(opened_connector)
         api = _api(parts, port_of(api_socket), facts, objects, files.date_shift, others)
@@ -327,10 +328,11 @@ async def _stripe(files: WorldFiles, where: Serving, facts: dict[str, object]) -
         yield []
         return
     users_url = str(facts.get("users_url", ""))
-    own = EventEndpoint(f"{users_url}{EVENTS_PATH}" if users_url else "")
-    endpoint = functools.partial(endpoint_in, files.stripe_endpoint, own)
+    webhook = f"{users_url}{EVENTS_PATH}" if users_url else ""
+    door = functools.partial(door_in, files.users_door)
     key_of(files.stripe_key, "sk_test_")
-    stripe = LocalStripe(f"{where.api_url}{STRIPE}", key_of(files.stripe_secret, "whsec_"), endpoint, files.stripe)
+    secret = key_of(files.stripe_secret, "whsec_")
+    stripe = LocalStripe(f"{where.api_url}{STRIPE}", secret, webhook, door, files.stripe)
     facts |= {
         "stripe_url": stripe.url,
         "stripe_prices": {price: plan for price, (plan, _) in PRICES.items()},

@@ -4,6 +4,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from starlette.routing import Mount
@@ -13,6 +14,7 @@ from hermesops.localcloud.vendors.phone.phone import Phone
 from hermesops.localcloud.vendors.phone.slack_chat import slack_chat
 from hermesops.localcloud.vendors.phone.telegram_chat import telegram_chat
 from hermesops.localcloud.vendors.phone.whatsapp_chat import whatsapp_chat
+from hermesops.localcloud.vendors.users_door import door_in
 from hermesops.localcloud.world.files import WorldFiles
 
 
@@ -34,20 +36,27 @@ class Messengers:
             users_url: Of the users' API, which takes reports.
             heard: Called when the users' API has taken what a person wrote.
         """
+        door = partial(door_in, files.users_door)
         own_telegram = telegram.LocalTelegram(
             keys[files.telegram_token],
             webhook=f"{users_url}{telegram.WEBHOOK_PATH}",
             secret=keys[files.telegram_secret],
             heard=heard,
+            door=door,
         )
         own_slack = slack.LocalSlack(
-            keys[files.slack_token], keys[files.slack_secret], webhook=f"{users_url}{slack.WEBHOOK_PATH}", heard=heard
+            keys[files.slack_token],
+            keys[files.slack_secret],
+            webhook=f"{users_url}{slack.WEBHOOK_PATH}",
+            heard=heard,
+            door=door,
         )
         own_whatsapp = whatsapp.LocalWhatsApp(
             keys[files.whatsapp_token],
             keys[files.whatsapp_secret],
             webhook=f"{users_url}{whatsapp.WEBHOOK_PATH}",
             heard=heard,
+            door=door,
         )
         own_telegram.begin_after(time.time())
         own_slack.begin_after(time.time())

@@ -23,9 +23,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from hermesops.base.network.http import own_client
 from hermesops.base.waiting import pause
+from hermesops.errors import HermesError
 from hermesops.localcloud.vendors.chat_logs import Changes, ChatLog, Postbox
+from hermesops.localcloud.vendors.users_door import UsersDoor
 from hermesops.model.messaging.messenger import LIMITS, Messenger
 
 PREFIX = "/slack"
@@ -85,6 +86,7 @@ class LocalSlack:
         clock: Seconds of a clock that does not go back.
         webhook: Takes events, until ``verify`` says otherwise.
         heard: Called for each event that was taken.
+        door: Says where events go, at each.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class LocalSlack:
         *,
         webhook: str = "",
         heard: Callable[[], None] = lambda: None,
+        door: Callable[[], UsersDoor] = UsersDoor,
     ) -> None:
         self.token = token or f"xoxb-{secrets.token_urlsafe(24)}"
         self.secret = secret or secrets.token_hex(16)
@@ -103,7 +106,7 @@ class LocalSlack:
         self.webhook = webhook
         self.changes = Changes()
         self._clock = clock
-        self._heard = heard
+        self._heard, self._door = heard, door
         self._events = 0
         self._postbox = Postbox(self.deliver)
         self.post = self._postbox.post
@@ -149,8 +152,7 @@ class LocalSlack:
     async def verify(self, url: str) -> bool:
         """Set the webhook's address, if it answers Slack's question."""
         self.webhook, challenge = url, secrets.token_urlsafe(24)
-        async with own_client(timeout=_ANSWER_S) as http:
-            response = await self._post(http, {"type": "url_verification", "challenge": challenge}, {})
+        response = await self._post({"type": "url_verification", "challenge": challenge}, {})
         return response is not None and response.is_success and response.text == challenge
 
     async def deliver(self, event: Mapping[str, Any], waits_s: Sequence[float] = RETRIES_S) -> int:
@@ -159,24 +161,21 @@ class LocalSlack:
         Raises:
             TimeoutError: It was not.
         """
-        async with own_client(timeout=_ANSWER_S) as http:
-            for attempt, wait_s in enumerate((0.0, *waits_s)):
-                await pause(wait_s)
-                more = {"x-slack-retry-num": str(attempt), "x-slack-retry-reason": "http_timeout"} if attempt else {}
-                response = await self._post(http, event, more)
-                if response is not None and response.is_success:
-                    self._heard()
-                    return attempt + 1
+        for attempt, wait_s in enumerate((0.0, *waits_s)):
+            await pause(wait_s)
+            more = {"x-slack-retry-num": str(attempt), "x-slack-retry-reason": "http_timeout"} if attempt else {}
+            response = await self._post(event, more)
+            if response is not None and response.is_success:
+                self._heard()
+                return attempt + 1
         raise TimeoutError("the webhook takes nothing")
 
-    async def _post(
-        self, http: httpx.AsyncClient, content: Mapping[str, Any], more: Mapping[str, str]
-    ) -> httpx.Response | None:
+    async def _post(self, content: Mapping[str, Any], more: Mapping[str, str]) -> httpx.Response | None:
         body = json.dumps(dict(content)).encode()
         headers = {"content-type": "application/json", **self.signed(body), **more}
         try:
-            return await http.post(self.webhook, content=body, headers=headers)
-        except httpx.HTTPError:
+            return await self._door().request("POST", self.webhook, content=body, headers=headers, within_s=_ANSWER_S)
+        except (httpx.HTTPError, HermesError):
             return None
 
     def _event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -23,9 +23,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from hermesops.base.network.http import own_client
 from hermesops.base.waiting import pause
+from hermesops.errors import HermesError
 from hermesops.localcloud.vendors.chat_logs import Changes, ChatLog, Postbox, Report
+from hermesops.localcloud.vendors.users_door import UsersDoor
 from hermesops.model.messaging.messenger import LIMITS, WINDOWS, Messenger
 
 PREFIX = "/whatsapp"
@@ -83,6 +84,7 @@ class LocalWhatsApp:
         clock: Seconds of a clock that does not go back.
         webhook: Takes reports, until ``subscribed_apps`` says otherwise.
         heard: Called for each report that was taken.
+        door: Says where reports go, at each.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class LocalWhatsApp:
         *,
         webhook: str = "",
         heard: Callable[[], None] = lambda: None,
+        door: Callable[[], UsersDoor] = UsersDoor,
     ) -> None:
         self.token = token or f"EAA{secrets.token_urlsafe(48)}"
         self.secret = secret or secrets.token_hex(16)
@@ -101,7 +104,7 @@ class LocalWhatsApp:
         self.broken: Counter[str] = Counter()
         self.webhook = webhook
         self.clock = clock
-        self._heard = heard
+        self._heard, self._door = heard, door
         self._all: deque[float] = deque()
         self._limited_until, self._is_known = float("-inf"), False
         self._postbox = Postbox(self.deliver)
@@ -159,16 +162,12 @@ class LocalWhatsApp:
         """
         body = json.dumps(dict(report)).encode()
         headers = {"content-type": "application/json", **self.signed(body)}
-        async with own_client(timeout=_ANSWER_S) as http:
-            for attempt in range(1, _MOST_TRIES + 1):
-                try:
-                    response = await http.post(self.webhook, content=body, headers=headers)
-                except httpx.HTTPError:
-                    response = None
-                if response is not None and response.is_success:
-                    self._heard()
-                    return attempt
-                await pause(_AGAIN_S)
+        for attempt in range(1, _MOST_TRIES + 1):
+            response = await self._asked("POST", self.webhook, content=body, headers=headers)
+            if response is not None and response.is_success:
+                self._heard()
+                return attempt
+            await pause(_AGAIN_S)
         raise TimeoutError("the webhook takes nothing")
 
     # The Graph API
@@ -195,12 +194,15 @@ class LocalWhatsApp:
     async def _is_ours(self, url: str, token: str) -> bool:
         challenge = str(secrets.randbelow(10**9))
         query = {"hub.mode": "subscribe", "hub.verify_token": token, "hub.challenge": challenge}
-        async with own_client(timeout=_ANSWER_S) as http:
-            try:
-                response = await http.get(url, params=query)
-            except httpx.HTTPError:
-                return False
-        return response.is_success and response.text == challenge
+        response = await self._asked("GET", url, params=query)
+        return response is not None and response.is_success and response.text == challenge
+
+    async def _asked(self, method: str, url: str, **content: Any) -> httpx.Response | None:  # noqa: ANN401 - as httpx
+        """The webhook's answer; ``None`` without one."""
+        try:
+            return await self._door().request(method, url, within_s=_ANSWER_S, **content)
+        except (httpx.HTTPError, HermesError):
+            return None
 
     async def _send(self, request: Request) -> Response:
         if not self._is_signed(request):

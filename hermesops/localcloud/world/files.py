@@ -38,7 +38,7 @@ class WorldFiles:
         whatsapp_token: Of the number at the stand-in of WhatsApp; ``whatsapp_secret`` proves its reports.
         whatsapp_key: Makes the digests that stand for telephone numbers.
         connector_key: Root of the secrets by which agents open their sockets.
-        stripe_endpoint: Address that takes the events; there once the world's platform serves users.
+        users_door: The door that takes reports of vendors; there once the world's platform serves users.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,7 +69,7 @@ class WorldFiles:
         self.whatsapp_secret = folder / "whatsapp.secret"
         self.whatsapp_key = folder / "whatsapp.key"
         self.connector_key = folder / "connector.key"
-        self.stripe_endpoint = folder / "stripe-endpoint.json"
+        self.users_door = folder / "users-door.json"
 
     @property
     def stripe_keys(self) -> tuple[Path, Path]:
