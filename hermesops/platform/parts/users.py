@@ -290,10 +290,11 @@ class UsersHalf:
         """The connector; a messenger's stand-in on the host's loopback may be reached, too."""
         credentials = RelayCredentials(CONNECTOR, "the connector", self.callers, self.authorities, self.report)
         messengers = self.env.settings.messengers
-        urls = map(urlsplit, (messengers.telegram_url, messengers.slack_url, messengers.whatsapp_url))
-        own = {url.port for url in urls if url.hostname in _LOOPBACK and url.port} - {self.world_port}
-        ports = (self.world_port, *sorted(own))
-        return ConnectorPart(self.env.name, settings, self.connector_keys, credentials, ports)
+        own = (messengers.telegram_url, messengers.slack_url, messengers.whatsapp_url, messengers.discord_url)
+        urls = map(urlsplit, own)
+        ports = {url.port for url in urls if url.hostname in _LOOPBACK and url.port} - {self.world_port}
+        reached = (self.world_port, *sorted(ports))
+        return ConnectorPart(self.env.name, settings, self.connector_keys, credentials, reached)
 
     @property
     def links(self) -> dict[str, str]:
