@@ -321,6 +321,7 @@ BOT_SETTINGS: Mapping[Messenger, str] = {
     Messenger.TELEGRAM: "telegram_bot",
     Messenger.SLACK: "slack_app",
     Messenger.WHATSAPP: "whatsapp_number",
+    Messenger.DISCORD: "discord_app",
 }
 """Settings of table ``[messengers]`` that name the bots: a messenger whose setting is empty is not offered."""
 
@@ -367,6 +368,18 @@ class MessengerSettings(Section):
     whatsapp_key_file: Path | None = Field(
         None, description="Key by which the digests of telephone numbers are made; empty: secrets.home"
     )
+    discord_app: str = Field(
+        "",
+        pattern=r"^([0-9]{15,20})?$",
+        description="Id of the application at Discord; empty: Discord is not offered",
+    )
+    discord_public_key: str = Field(
+        "",
+        pattern=r"^([0-9a-f]{64})?$",
+        description="Public key of that application, which signs commands; empty: the bot has no commands there",
+    )
+    discord_url: str = Field("", pattern=_WEB, description="URL of Discord's API, with its version; empty: its own")
+    discord_token_file: Path | None = Field(None, description="Token of the bot at Discord; empty: secrets.home")
     connector_key_file: Path | None = Field(
         None, description="Key from which the secrets of agents' sockets are derived; empty: secrets.home"
     )

@@ -77,12 +77,16 @@ async def operators_see(world: Command) -> None:
         "whatsapp-key": "ok",
         "whatsapp-token": "ok",
         "whatsapp-webhook": "ok",
+        "discord-token": "ok",
+        "discord-webhook": "ok",
+        "discord-gateway": "ok",
     }
     rows = {row["messenger"]: row for row in (await world.ok("messenger", "list", "--json")).json["messengers"]}
     assert {name: (row["bot"], row["linked"], row["waiting"]) for name, row in rows.items()} == {
         "telegram": ("local_hermes_bot", 1, 1),
         "slack": ("A0LOCAL0001", 0, 0),
         "whatsapp": ("15550001111", 0, 0),
+        "discord": ("1234567890123456789", 0, 0),
     }
     listed = await world.ok("message", "list", "--json")
     assert [(each["direction"], each["state"]) for each in listed.json["messages"]] == [
@@ -96,7 +100,7 @@ async def operators_see(world: Command) -> None:
     for message, words in ((answer, "was delivered"), (waiting, "goes to the agent again by itself")):
         refused = await world.run("message", "retry", message, "--reason", "test")
         assert (refused.exit_code, words in refused.stderr) == (3, True), refused.stderr
-    for messenger in ("telegram", "whatsapp"):
+    for messenger in ("telegram", "whatsapp", "discord"):
         registered = await world.ok("messenger", "register", messenger, "--reason", "test", "--json")
         assert registered.json["url"].endswith(f"/webhooks/{messenger}")
     refused = await world.run("messenger", "register", "slack", "--reason", "test")

@@ -243,6 +243,17 @@ WHATSAPP_KEY = SecretSpec(
         "users link their accounts in WhatsApp again on their chat pages",
     ),
 )
+DISCORD_TOKEN = SecretSpec(
+    "discord.token",
+    "takes users' messages in Discord and writes to them as the bot",
+    "messengers.discord_token_file",
+    rotation=(
+        "reset the token at Discord's page of the application, which gives a new one at once",
+        Hint(("secrets", "set", "discord.token", "--from", "FILE")),
+        Hint(("secrets", "check", "discord.token")),
+        "messages of either way that waited meanwhile go on by the new one",
+    ),
+)
 CONNECTOR_KEY = SecretSpec(
     "connector.key",
     "is the root of the secrets by which agents open their sockets",
@@ -279,6 +290,7 @@ CATALOG = (
     WHATSAPP_TOKEN,
     WHATSAPP_SECRET,
     WHATSAPP_KEY,
+    DISCORD_TOKEN,
     CONNECTOR_KEY,
 )
 """All of them, in the order in which they are shown."""

@@ -10,6 +10,7 @@ from hermesops.access.secrets.catalog import (
     BILLING_SECRET,
     CATALOG,
     CONNECTOR_KEY,
+    DISCORD_TOKEN,
     ROUTER_KEY,
     SLACK_SECRET,
     SLACK_TOKEN,
@@ -131,6 +132,7 @@ _MADE_BY_WORLD = {
     WHATSAPP_TOKEN.name: "whatsapp.token",
     WHATSAPP_SECRET.name: "whatsapp.secret",
     WHATSAPP_KEY.name: "whatsapp.key",
+    DISCORD_TOKEN.name: "discord.token",
     CONNECTOR_KEY.name: "connector.key",
 }
 """Files of the local world by the secret that they hold."""

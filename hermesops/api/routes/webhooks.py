@@ -5,9 +5,10 @@ import time
 from http import HTTPStatus
 
 from fastapi import APIRouter, HTTPException, Request
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from hermesops.api.parts import Parts
+from hermesops.users.messaging.messengers.discord import interactions as discord
 from hermesops.users.messaging.messengers.slack.read import SIGNATURE_HEADER, TIMESTAMP_HEADER
 from hermesops.users.messaging.messengers.telegram.read import SECRET_HEADER
 from hermesops.users.messaging.messengers.whatsapp import read as whatsapp
@@ -65,3 +66,14 @@ async def whatsapp_report(request: Request, parts: Parts) -> Response:
     body, signature = await request.body(), request.headers.get(whatsapp.SIGNATURE_HEADER, "")
     await asyncio.to_thread(parts.whatsapp.take, body, signature)
     return Response(status_code=HTTPStatus.OK)
+
+
+@router.post(discord.WEBHOOK_PATH)
+async def discord_interaction(request: Request, parts: Parts) -> Response:
+    """Answer an interaction of Discord's once it is a row; 401 for what Discord did not sign now, 503 without a row."""
+    if parts.discord is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND)
+    body, headers = await request.body(), request.headers
+    stamp, signature = headers.get(discord.TIMESTAMP_HEADER, ""), headers.get(discord.SIGNATURE_HEADER, "")
+    answer = await asyncio.to_thread(parts.discord.take, body, stamp, signature, time.time())
+    return JSONResponse(answer) if answer else Response(status_code=HTTPStatus.BAD_REQUEST)

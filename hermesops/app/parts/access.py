@@ -122,6 +122,7 @@ def user_credentials(container: "Container") -> "UserCredentials":
         BILLING_SECRET,
         CONNECTIONS_KEY,
         CONNECTOR_KEY,
+        DISCORD_TOKEN,
         MESSAGES_KEY,
         SLACK_SECRET,
         SLACK_TOKEN,
@@ -150,7 +151,8 @@ def user_credentials(container: "Container") -> "UserCredentials":
             WHATSAPP_KEY.name: numbers_key(messengers, secrets),
         }
         if has_connector:
-            texts |= {spec.name: secrets.find(spec) or "" for spec in (TELEGRAM_TOKEN, SLACK_TOKEN, WHATSAPP_TOKEN)}
+            tokens = (TELEGRAM_TOKEN, SLACK_TOKEN, WHATSAPP_TOKEN, DISCORD_TOKEN)
+            texts |= {spec.name: secrets.find(spec) or "" for spec in tokens}
             texts[CONNECTOR_KEY.name] = made_key(secrets)
         return texts
 

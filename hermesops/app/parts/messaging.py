@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hermesops.store.message_rows.outgoing import OutgoingMessages
     from hermesops.users.messaging.directory import MessageDirectory
     from hermesops.users.messaging.handover import ConnectorHandover
-    from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor, WhatsAppDoor
+    from hermesops.users.messaging.inbound.door import DiscordDoor, SlackDoor, TelegramDoor, WhatsAppDoor
     from hermesops.users.messaging.inbound.links import MessengerLinks
     from hermesops.users.messaging.registrations.bots import Bots, Registration
 
@@ -59,6 +59,7 @@ def bots(container: "Container") -> "Bots":
     """The platform's bots, as operators check them; ``UnavailableError`` while the local world is down."""
     from hermesops.users.messaging import secrets as clients
     from hermesops.users.messaging.registrations.bots import Bots
+    from hermesops.users.messaging.registrations.discord import DiscordRegistration
     from hermesops.users.messaging.registrations.slack import SlackRegistration
     from hermesops.users.messaging.registrations.telegram import TelegramRegistration
     from hermesops.users.messaging.registrations.whatsapp import WhatsAppRegistration
@@ -71,11 +72,12 @@ def bots(container: "Container") -> "Bots":
         return f"{origin}/webhooks/{messenger}" if origin else ""
 
     telegram, slack = clients.telegram_bot(settings, secrets), clients.slack_bot(settings, secrets)
-    whatsapp = clients.whatsapp_bot(settings, secrets)
+    whatsapp, discord = clients.whatsapp_bot(settings, secrets), clients.discord_bot(settings, secrets)
     registrations: tuple[Registration, ...] = (
         TelegramRegistration(settings.telegram_bot, telegram, secrets, webhook("telegram")),
         SlackRegistration(settings.slack_app, slack, secrets, webhook("slack")),
         WhatsAppRegistration(settings.whatsapp_number, whatsapp, secrets, webhook("whatsapp")),
+        DiscordRegistration(settings.discord_app, settings.discord_public_key, discord, secrets, webhook("discord")),
     )
     return Bots(container.registry, tuple(each for each in registrations if each.bot))
 
@@ -161,3 +163,11 @@ def whatsapp_door(container: "Container | UsersContainer") -> "WhatsAppDoor | No
         return None
     reader = Reader(settings.whatsapp_phone, whatsapp_key(secrets))
     return WhatsAppDoor(partial(whatsapp_secrets, secrets), container.incoming_messages.add, reader)
+
+
+def discord_door(container: "Container | UsersContainer") -> "DiscordDoor | None":
+    """Takes Discord's interactions; ``None`` where the application's public key is not set."""
+    from hermesops.users.messaging.inbound.door import DiscordDoor
+
+    key = container.messenger_settings.discord_public_key
+    return DiscordDoor(key, container.incoming_messages.add) if key else None

@@ -20,6 +20,7 @@ from hermesops.access.secrets.catalog import (
     CONNECTIONS_KEY,
     CONNECTOR_KEY,
     DATABASE_KEY,
+    DISCORD_TOKEN,
     MESSAGES_KEY,
     PROVIDERS_KEY,
     PULUMI_PASSPHRASE,
@@ -55,7 +56,15 @@ from hermesops.settings.sections import MessengerSettings
 from hermesops.store.registry import Registry
 from hermesops.users.billing.secrets import rules_of, stripe_api
 from hermesops.users.connections.project import project_of
-from hermesops.users.messaging.secrets import key_in, lines_of, roots_in, slack_bot, telegram_bot, whatsapp_bot
+from hermesops.users.messaging.secrets import (
+    discord_bot,
+    key_in,
+    lines_of,
+    roots_in,
+    slack_bot,
+    telegram_bot,
+    whatsapp_bot,
+)
 from hermesops.vendor.justavps import Client
 
 LOCAL_WORLD = "the local world"
@@ -141,6 +150,7 @@ class EnvironmentChecks:
             WHATSAPP_TOKEN: self._whatsapp_is_asked,
             WHATSAPP_SECRET: self._reports_are_known,
             WHATSAPP_KEY: self._numbers_key_is_long,
+            DISCORD_TOKEN: self._discord_is_asked,
             CONNECTOR_KEY: self._connector_key_is_long,
         }
         chosen = [secret for secret in CATALOG if not names or secret.name in names]
@@ -311,6 +321,11 @@ class EnvironmentChecks:
         if text is None:
             return "made once WhatsApp is offered"
         return counted(len(key_in(text)), "character")
+
+    async def _discord_is_asked(self) -> str:
+        if self.secrets().find(DISCORD_TOKEN) is None:
+            return "none: Discord is not offered"
+        return f"Discord takes it, for {(await discord_bot(self.messengers(), self.secrets()).application()).name}"
 
     async def _connector_key_is_long(self) -> str:
         text = self.secrets().find(CONNECTOR_KEY)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from starlette.routing import Mount
 
-from hermesops.localcloud.vendors import slack, telegram, whatsapp
+from hermesops.localcloud.vendors import discord, slack, telegram, whatsapp
+from hermesops.localcloud.vendors.phone.discord_chat import discord_chat
 from hermesops.localcloud.vendors.phone.phone import Phone
 from hermesops.localcloud.vendors.phone.slack_chat import slack_chat
 from hermesops.localcloud.vendors.phone.telegram_chat import telegram_chat
@@ -25,6 +26,7 @@ class Messengers:
     telegram: telegram.LocalTelegram
     slack: slack.LocalSlack
     whatsapp: whatsapp.LocalWhatsApp
+    discord: discord.LocalDiscord
     phone: Phone
 
     @classmethod
@@ -58,10 +60,17 @@ class Messengers:
             heard=heard,
             door=door,
         )
+        webhook = f"{users_url}{discord.WEBHOOK_PATH}"
+        own_discord = discord.LocalDiscord(keys[files.discord_token], webhook=webhook, heard=heard, door=door)
         own_telegram.begin_after(time.time())
         own_slack.begin_after(time.time())
-        chats = [telegram_chat(own_telegram), slack_chat(own_slack), whatsapp_chat(own_whatsapp)]
-        return cls(own_telegram, own_slack, own_whatsapp, Phone(chats))
+        chats = [
+            telegram_chat(own_telegram),
+            slack_chat(own_slack),
+            whatsapp_chat(own_whatsapp),
+            discord_chat(own_discord),
+        ]
+        return cls(own_telegram, own_slack, own_whatsapp, own_discord, Phone(chats))
 
     def settings(self, url: str) -> Mapping[str, str]:
         """Settings of table ``messengers`` by which hermesops uses the stand-ins.
@@ -78,6 +87,9 @@ class Messengers:
             "whatsapp_phone": whatsapp.PHONE,
             "whatsapp_account": whatsapp.ACCOUNT,
             "whatsapp_url": f"{url}{whatsapp.PREFIX}",
+            "discord_app": discord.APP,
+            "discord_public_key": self.discord.public_key,
+            "discord_url": f"{url}{discord.PREFIX}",
         }
 
     def mounts(self) -> list[Mount]:
@@ -86,6 +98,7 @@ class Messengers:
             Mount(telegram.PREFIX, routes=self.telegram.routes()),
             Mount(slack.PREFIX, routes=self.slack.routes()),
             Mount(whatsapp.PREFIX, routes=self.whatsapp.routes()),
+            Mount(discord.PREFIX, routes=self.discord.routes()),
         ]
 
     @asynccontextmanager
@@ -95,4 +108,6 @@ class Messengers:
             for messenger in (self.telegram, self.slack, self.whatsapp):
                 messenger.open()
                 stack.push_async_callback(messenger.close)
+            await self.discord.open()
+            stack.push_async_callback(self.discord.close)
             yield

@@ -36,6 +36,7 @@ class WorldFiles:
         telegram_secret: Proves its updates.
         slack_token: Of the app at the stand-in of Slack; ``slack_secret`` proves its events.
         whatsapp_token: Of the number at the stand-in of WhatsApp; ``whatsapp_secret`` proves its reports.
+        discord_token: Of the bot at the stand-in of Discord.
         whatsapp_key: Makes the digests that stand for telephone numbers.
         connector_key: Root of the secrets by which agents open their sockets.
         users_door: The door that takes reports of vendors; there once the world's platform serves users.
@@ -68,6 +69,7 @@ class WorldFiles:
         self.whatsapp_token = folder / "whatsapp.token"
         self.whatsapp_secret = folder / "whatsapp.secret"
         self.whatsapp_key = folder / "whatsapp.key"
+        self.discord_token = folder / "discord.token"
         self.connector_key = folder / "connector.key"
         self.users_door = folder / "users-door.json"
 
@@ -81,7 +83,7 @@ class WorldFiles:
         """Keys of the stand-ins of messengers, and of agents' sockets."""
         slack, whatsapp = (self.slack_token, self.slack_secret), (self.whatsapp_token, self.whatsapp_secret)
         telegram = (self.telegram_token, self.telegram_secret)
-        return (*telegram, *slack, *whatsapp, self.whatsapp_key, self.connector_key)
+        return (*telegram, *slack, *whatsapp, self.whatsapp_key, self.discord_token, self.connector_key)
 
 
 PROVIDER_KEY = "sk_local_model_"

@@ -3,7 +3,14 @@
 import secrets as random
 from collections.abc import Mapping
 
-from hermesops.access.secrets.catalog import CONNECTOR_KEY, SLACK_TOKEN, TELEGRAM_TOKEN, WHATSAPP_KEY, WHATSAPP_TOKEN
+from hermesops.access.secrets.catalog import (
+    CONNECTOR_KEY,
+    DISCORD_TOKEN,
+    SLACK_TOKEN,
+    TELEGRAM_TOKEN,
+    WHATSAPP_KEY,
+    WHATSAPP_TOKEN,
+)
 from hermesops.access.secrets.store import Secrets
 from hermesops.errors import Hint, UsageError
 from hermesops.model.messaging.messenger import Messenger
@@ -14,6 +21,7 @@ _TOKENS = {
     Messenger.TELEGRAM: TELEGRAM_TOKEN,
     Messenger.SLACK: SLACK_TOKEN,
     Messenger.WHATSAPP: WHATSAPP_TOKEN,
+    Messenger.DISCORD: DISCORD_TOKEN,
 }
 
 

@@ -262,7 +262,9 @@ class UsersHalf:
         own = self.env.settings.messengers
         if not self.has_connector:
             return {}
-        bots = {} if own.bots else {f"messengers.{name}": value for name, value in self.endpoint.messengers.items()}
+        world = {} if own.bots else self.endpoint.messengers
+        # The stand-in of Discord has a port of its own, which the platform's machine does not reach.
+        bots = {f"messengers.{name}": value for name, value in world.items() if not name.startswith("discord")}
         return {**bots, "messengers.agents_url": own.agents_url or f"https://{self.edge}"}
 
     @property
@@ -300,10 +302,11 @@ class UsersHalf:
         """The connector; a messenger's stand-in on the host's loopback may be reached, too."""
         credentials = RelayCredentials(CONNECTOR, "the connector", self.callers, self.authorities, self.report)
         messengers = self.messengers
-        urls = map(urlsplit, (messengers.telegram_url, messengers.slack_url, messengers.whatsapp_url))
-        own = {url.port for url in urls if url.hostname in _LOOPBACK and url.port} - {self.world_port}
-        ports = (self.world_port, *sorted(own))
-        return ConnectorPart(self.env.name, settings, self.connector_keys, credentials, ports)
+        own = (messengers.telegram_url, messengers.slack_url, messengers.whatsapp_url, messengers.discord_url)
+        urls = map(urlsplit, own)
+        ports = {url.port for url in urls if url.hostname in _LOOPBACK and url.port} - {self.world_port}
+        reached = (self.world_port, *sorted(ports))
+        return ConnectorPart(self.env.name, settings, self.connector_keys, credentials, reached)
 
     @property
     def links(self) -> dict[str, str]:

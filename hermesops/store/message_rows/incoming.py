@@ -179,6 +179,15 @@ class IncomingMessages:
         is_it = sa.and_(_COLUMNS.messenger == messenger.value, _COLUMNS.vendor_chat == vendor_chat, _UNDER_WAY)
         return next(iter(self._list(is_it, 1)), None)
 
+    def newest_of_chats(self, messenger: Messenger, *, limit: int = 1_000) -> tuple[tuple[str, str], ...]:
+        """Chats of a messenger with its id of the newest message of each, the chats that wrote last first."""
+        is_message = sa.and_(_COLUMNS.messenger == messenger.value, _COLUMNS.vendor_id.not_like("%/%"))
+        newest = sa.select(sa.func.max(_COLUMNS.id)).where(is_message).group_by(_COLUMNS.vendor_chat)
+        query = sa.select(_COLUMNS.vendor_chat, _COLUMNS.vendor_id).where(_COLUMNS.id.in_(newest))
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(_COLUMNS.id.desc()).limit(limit))
+            return tuple((row.vendor_chat, row.vendor_id) for row in rows)
+
     def detail_of(self, id_: int) -> str:
         """The detail of how a message ended; empty for none."""
         with self._database.reading() as connection:

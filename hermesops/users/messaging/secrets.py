@@ -2,6 +2,7 @@
 
 from hermesops.access.secrets.catalog import (
     CONNECTOR_KEY,
+    DISCORD_TOKEN,
     SLACK_SECRET,
     SLACK_TOKEN,
     TELEGRAM_SECRET,
@@ -14,6 +15,7 @@ from hermesops.access.secrets.store import Secrets
 from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
 from hermesops.settings.sections import MessengerSettings
+from hermesops.users.messaging.messengers.discord import send as discord
 from hermesops.users.messaging.messengers.slack import send as slack
 from hermesops.users.messaging.messengers.telegram import send as telegram
 from hermesops.users.messaging.messengers.whatsapp import send as whatsapp
@@ -96,3 +98,8 @@ def whatsapp_bot(settings: MessengerSettings, secrets: Secrets) -> whatsapp.What
     address = settings.whatsapp_url or whatsapp.ADDRESS
     phone, account = settings.whatsapp_phone, settings.whatsapp_account
     return whatsapp.WhatsAppBot(lambda: secrets.read(WHATSAPP_TOKEN).strip(), phone, account, address)
+
+
+def discord_bot(settings: MessengerSettings, secrets: Secrets) -> discord.DiscordBot:
+    """The platform's bot at Discord, which reads its token for each request."""
+    return discord.DiscordBot(lambda: secrets.read(DISCORD_TOKEN).strip(), settings.discord_url or discord.ADDRESS)

@@ -10,14 +10,14 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.errors import UnavailableError
-from hermesops.localcloud.vendors import whatsapp
+from hermesops.localcloud.vendors import discord, whatsapp
 from hermesops.localcloud.vendors.slack import LocalSlack
 from hermesops.model.messaging.message import Update
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.registry.schema.messaging_tables import messenger_chats
-from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor, WhatsAppDoor
+from hermesops.users.messaging.inbound.door import DiscordDoor, SlackDoor, TelegramDoor, WhatsAppDoor
 from hermesops.users.messaging.inbound.links import MessengerLinks
 from hermesops.users.messaging.messengers.whatsapp.read import Reader, verify_token
 from tests.support.real.stores.registries import KEYS
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.turns(20)
 SECRET = "canary-webhook-secret"  # noqa: S105 - made up
 TELEGRAM = Messenger.TELEGRAM
 SLACK = LocalSlack(secret=SECRET)
+DISCORD = discord.LocalDiscord()
 WHATSAPP = whatsapp.LocalWhatsApp(secret=SECRET)
 
 
@@ -45,6 +46,7 @@ def bot(api: UsersApi) -> MessengerAccounts:
         object.__setattr__(process.parts, "telegram", door)
         object.__setattr__(process.parts, "slack", slack_door)
         object.__setattr__(process.parts, "whatsapp", whatsapp_door)
+        object.__setattr__(process.parts, "discord", DiscordDoor(DISCORD.public_key, receive))
     return accounts
 
 
@@ -188,3 +190,30 @@ async def test_the_address_is_ours_where_whatsapp_asks_by_our_token(api: UsersAp
     for token in ("", SECRET, "x"):
         refused = await ada.http.get("/webhooks/whatsapp", params={**query, "hub.verify_token": token})
         assert (refused.status_code, "1158201444" in refused.text) == (401, False)
+
+
+async def test_commands_of_discord_are_kept_once_and_forged_ones_refused(api: UsersApi, ada: Client) -> None:
+    command = json.dumps(dict(DISCORD.command("111111", "link", "ABCDEFGH23456789"))).encode()
+
+    async def posted(body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        headers = {"content-type": "application/json", **headers}
+        return await ada.http.post("/webhooks/discord", content=body, headers=headers)
+
+    for _ in range(2):
+        answer = await posted(command, DISCORD.signed(command))
+        assert (answer.status_code, answer.json()["data"]["content"]) == (200, "Received.")
+    for headers in (
+        {},
+        DISCORD.signed(b"other"),
+        DISCORD.signed(command, time.time() - 400),
+        {**DISCORD.signed(command), "x-signature-ed25519": "0" * 128},
+    ):
+        assert (await posted(command, headers)).status_code == 401
+    assert [each.text for each in IncomingMessages(api.all_rows, KEYS).received()] == ["/link ABCDEFGH23456789"]
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_discord_takes_an_address_that_answers_it_and_refuses_forgers(api: UsersApi, ada: Client) -> None:
+    assert api.process.parts.discord is not None
+    assert await DISCORD._is_ours(str(ada.http.base_url.join("/webhooks/discord")))
+    assert not await DISCORD._is_ours(str(ada.http.base_url.join("/webhooks/telegram")))

@@ -16,7 +16,7 @@ from tests.support.pages.cutting_proxy import cutting_proxy
 from tests.support.pages.phone_page import PhonePage
 from tests.support.users.messaging import Messaging, dialled, messaging
 
-TITLES = {"slack": "Slack", "whatsapp": "WhatsApp"}
+TITLES = {"slack": "Slack", "whatsapp": "WhatsApp", "discord": "Discord"}
 
 pytestmark = [
     pytest.mark.turns(30),
@@ -81,7 +81,7 @@ async def test_a_person_connects_and_gets_answers_with_the_keyboard_alone(
         assert not world.telegram.broken
 
 
-@pytest.mark.parametrize(("messenger", "text"), [("slack", "link "), ("whatsapp", "link ")])
+@pytest.mark.parametrize(("messenger", "text"), [("slack", "link "), ("whatsapp", "link "), ("discord", "link ")])
 async def test_other_messengers_are_tabs_with_formats_of_their_own(
     world: Messaging, browser: Browser, ada: Instance, messenger: str, text: str
 ) -> None:
@@ -103,6 +103,7 @@ async def test_other_messengers_are_tabs_with_formats_of_their_own(
         assert await phone.watched.serious() == []
     assert not world.slack.broken
     assert not world.whatsapp.broken
+    assert not world.discord.broken
 
 
 async def test_formats_edits_typing_and_buttons_are_shown(world: Messaging, browser: Browser) -> None:

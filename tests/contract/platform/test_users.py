@@ -255,17 +255,23 @@ def test_each_bot_needs_its_token() -> None:
             find=lambda spec: secrets.get(spec.name), made=lambda spec, text: secrets.setdefault(spec.name, text)
         ),
     )
-    bots = {"telegram_bot": "our_bot", "slack_app": "A0123456789", "whatsapp_number": "15550001111"}
+    bots = {
+        "telegram_bot": "our_bot",
+        "slack_app": "A0123456789",
+        "whatsapp_number": "15550001111",
+        "discord_app": "1" * 18,
+    }
     settings = MessengerSettings.model_validate(bots)
-    for name in ("telegram.token", "slack.token", "whatsapp.token"):
+    for name in ("telegram.token", "slack.token", "whatsapp.token", "discord.token"):
         with pytest.raises(UsageError, match=name):
             connector_keys(settings, held)
         secrets[name] = f"of {name}"
     keys = connector_keys(settings, held)
-    assert {name: keys[name] for name in ("telegram_token", "slack_token", "whatsapp_token")} == {
+    assert {name: keys[name] for name in ("telegram_token", "slack_token", "whatsapp_token", "discord_token")} == {
         "telegram_token": "of telegram.token",
         "slack_token": "of slack.token",
         "whatsapp_token": "of whatsapp.token",
+        "discord_token": "of discord.token",
     }
     assert len(keys["sockets_key"].strip()) == 64
     assert connector_keys(MessengerSettings.model_validate({}), held) == {}

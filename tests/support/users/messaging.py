@@ -20,9 +20,11 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from hermesops.base.bell import Bell
 from hermesops.base.waiting import Pending, cancel, until
+from hermesops.connector.serve import discord_gateway
 from hermesops.connector.server import PATH, Connector
 from hermesops.connector.sockets import Delivering
-from hermesops.localcloud.vendors import slack, whatsapp
+from hermesops.localcloud.vendors import discord, slack, whatsapp
+from hermesops.localcloud.vendors.phone.discord_chat import discord_chat
 from hermesops.localcloud.vendors.phone.phone import PREFIX as PHONE
 from hermesops.localcloud.vendors.phone.phone import Phone, to_page
 from hermesops.localcloud.vendors.phone.slack_chat import slack_chat
@@ -42,13 +44,15 @@ from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor, WhatsAppDoor
 from hermesops.users.messaging.inbound.router import Router, agent_of
 from hermesops.users.messaging.inbound.routing import Agent
+from hermesops.users.messaging.messengers.discord.gateway import DiscordGateway
+from hermesops.users.messaging.messengers.discord.send import DiscordBot
 from hermesops.users.messaging.messengers.slack.send import SlackBot
 from hermesops.users.messaging.messengers.telegram.read import SECRET_HEADER
 from hermesops.users.messaging.messengers.telegram.send import TelegramBot
 from hermesops.users.messaging.messengers.whatsapp.read import SIGNATURE_HEADER, Reader
 from hermesops.users.messaging.messengers.whatsapp.send import WhatsAppBot
 from hermesops.users.messaging.outbound.answers import Answers
-from hermesops.users.messaging.outbound.bots import SLACK_PACE, TELEGRAM_PACE, WHATSAPP_PACE, Bot
+from hermesops.users.messaging.outbound.bots import DISCORD_PACE, SLACK_PACE, TELEGRAM_PACE, WHATSAPP_PACE, Bot
 from hermesops.users.messaging.outbound.budget import Budget
 from hermesops.users.messaging.outbound.sender import Sender
 from hermesops.users.messaging.outbound.typing_signs import TypingSigns
@@ -74,6 +78,7 @@ class Messaging:
     telegram: StrictTelegram
     slack: slack.LocalSlack
     whatsapp: whatsapp.LocalWhatsApp
+    discord: discord.LocalDiscord
     vendors_url: str
     port: int = field(default_factory=free_port)
     path: Path | None = None
@@ -84,6 +89,7 @@ class Messaging:
     queued: Bell = field(default_factory=Bell)
     answered: Bell = field(default_factory=Bell)
     running_connector: Connector = field(init=False)
+    gateway: DiscordGateway = field(init=False)
 
     def __post_init__(self) -> None:
         self.accounts = MessengerAccounts(self.database, KEYS)
@@ -105,6 +111,11 @@ class Messaging:
     def slack_url(self) -> str:
         """Of the Web API."""
         return f"{self.vendors_url}{slack.PREFIX}"
+
+    @property
+    def discord_url(self) -> str:
+        """Of the HTTP API."""
+        return f"{self.vendors_url}{discord.PREFIX}"
 
     @property
     def whatsapp_url(self) -> str:
@@ -201,11 +212,15 @@ class Messaging:
         telegram_bot = TelegramBot(lambda: self.telegram.token, self.telegram_url)
         slack_bot = SlackBot(lambda: self.slack.token, self.slack_url)
         whatsapp_bot = WhatsAppBot(lambda: self.whatsapp.token, whatsapp.PHONE, whatsapp.ACCOUNT, self.whatsapp_url)
+        discord_bot = DiscordBot(lambda: self.discord.token, self.discord_url)
+        self.gateway = discord_gateway(discord_bot, self.incoming, self.heard)
         signs = TypingSigns(Messenger.TELEGRAM, self.incoming, telegram_bot.show_typing)
         senders = (
             self._sender(Bot(Messenger.TELEGRAM, TELEGRAM_PACE, telegram_bot.send)),
             self._sender(Bot(Messenger.SLACK, SLACK_PACE, slack_bot.send)),
             self._sender(Bot(Messenger.WHATSAPP, WHATSAPP_PACE, whatsapp_bot.send)),
+            self._sender(Bot(Messenger.DISCORD, DISCORD_PACE, discord_bot.send)),
+            self.gateway.run(),
         )
 
         listener = unix_listener(self.path) if self.path else socket.create_server((HOST, self.port))
@@ -236,12 +251,15 @@ async def messaging(database: Database) -> AsyncIterator[Messaging]:
     telegram = StrictTelegram(webhook=f"{url}{WEBHOOK_PATH}", secret="hook")
     local_slack = slack.LocalSlack(webhook=f"{url}{slack.WEBHOOK_PATH}")
     local_whatsapp = whatsapp.LocalWhatsApp(webhook=f"{url}{whatsapp.WEBHOOK_PATH}")
-    world = Messaging(database, telegram, local_slack, local_whatsapp, url)
-    phone = Phone([telegram_chat(telegram), slack_chat(local_slack), whatsapp_chat(local_whatsapp)])
+    local_discord = discord.LocalDiscord()
+    world = Messaging(database, telegram, local_slack, local_whatsapp, local_discord, url)
+    chats = [telegram_chat(telegram), slack_chat(local_slack), whatsapp_chat(local_whatsapp)]
+    phone = Phone([*chats, discord_chat(local_discord)])
     routes = [
         Mount(PREFIX, routes=telegram.routes()),
         Mount(slack.PREFIX, routes=local_slack.routes()),
         Mount(whatsapp.PREFIX, routes=local_whatsapp.routes()),
+        Mount(discord.PREFIX, routes=local_discord.routes()),
         Route(PHONE, to_page),
         Mount(PHONE, routes=phone.routes()),
         Route(WEBHOOK_PATH, world.take, methods=["POST"]),
@@ -256,9 +274,11 @@ async def messaging(database: Database) -> AsyncIterator[Messaging]:
     vendors = (telegram, local_slack, local_whatsapp)
     for vendor in vendors:
         vendor.open()
+    await local_discord.open()
     try:
         yield world
     finally:
+        await local_discord.close()
         for vendor in vendors:
             await vendor.close()
         server.should_exit = True

@@ -176,5 +176,36 @@ class WhatsAppPhone(Phone):
         return dict(self.world.whatsapp.broken)
 
 
-PHONES: tuple[type[Phone], ...] = (TelegramPhone, SlackPhone, WhatsAppPhone)
+@dataclass
+class DiscordPhone(Phone):
+    """Discord."""
+
+    def __post_init__(self) -> None:
+        self.messenger = Messenger.DISCORD
+        self._last: Mapping[str, Any] = {}
+        self.someone = self.world.discord.person(f"10000{self.person}")
+
+    @property
+    def vendor_chat(self) -> str:
+        return self.someone.chat
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return self.someone.log.texts
+
+    def report(self, text: str) -> None:
+        self._last = self.world.discord.message(self.someone.id, text)
+        self.repeat()
+
+    def repeat(self) -> None:
+        self.world.discord.post(self._last)
+
+    def limit(self, seconds: float) -> None:
+        self.world.discord.limit(seconds)
+
+    def broken(self) -> dict[str, int]:
+        return dict(self.world.discord.broken)
+
+
+PHONES: tuple[type[Phone], ...] = (TelegramPhone, SlackPhone, WhatsAppPhone, DiscordPhone)
 """One of each messenger."""

@@ -8,6 +8,7 @@ from hermesops.access.secrets.catalog import (
     BILLING_SECRET,
     CONNECTIONS_KEY,
     CONNECTOR_KEY,
+    DISCORD_TOKEN,
     MESSAGES_KEY,
     SLACK_SECRET,
     SLACK_TOKEN,
@@ -60,7 +61,7 @@ def test_roles_read_the_files_that_the_command_writes() -> None:
     assert issued == f"{folder}/{CONNECTIONS_KEY.name}"
     connector = defaults_of(CONNECTOR)
     assert str(connector[f"__{CONNECTOR}_issued_folder"]).replace(CONNECTOR, API) == folder
-    keys = {CONNECTOR_KEY.name, TELEGRAM_TOKEN.name, SLACK_TOKEN.name, WHATSAPP_TOKEN.name}
+    keys = {CONNECTOR_KEY.name, TELEGRAM_TOKEN.name, SLACK_TOKEN.name, WHATSAPP_TOKEN.name, DISCORD_TOKEN.name}
     assert set(connector[f"__{CONNECTOR}_issued_files"]) == {*keys, "relay-connector.pem"}
 
 

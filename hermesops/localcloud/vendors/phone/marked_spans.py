@@ -14,7 +14,7 @@ _MARKED = re.compile(
     r"|`(?P<code>[^`\n]+)`"
     r"|(?<![\w\\])(?P<mark>\*\*|~~|[*_~])(?=\S)(?P<inner>[^\n]+?)(?<=\S)(?P=mark)(?![\w*~])"
     r"|<(?P<url>https?://[^|>\s]+)\|(?P<label>[^>]*)>"
-    r"|\[(?P<text>[^\]\n]+)\]\((?P<address>https?://[^)\s]+)\)"
+    r"|(?<!\\)\[(?P<text>[^\]\n]+)\]\(<?(?P<address>https?://[^)>\s]+)>?\)"
     r"|\\(?P<escaped>[^\w\s])",
     re.DOTALL,
 )

@@ -187,7 +187,9 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
                 *("kind", "state", "body", "user_id", "instance_id", "fence", "tries", "sent_at", "ended_at"),
                 "detail",
             ),
+            insert=(*("messenger", "vendor_id", "kind", "state", "account", "vendor_chat", "body", "received_at"),),
             deletes=True,
+            numbers=True,
         ),
         TableRights(
             outgoing_messages,

@@ -6,9 +6,11 @@ API": it is sent again at most three times, within six minutes. WhatsApp Busines
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hermesops.errors import RefusedError
 from hermesops.model.messaging.message import Update
+from hermesops.users.messaging.messengers.discord import interactions as discord
 from hermesops.users.messaging.messengers.slack import read as slack
 from hermesops.users.messaging.messengers.telegram import read as telegram
 from hermesops.users.messaging.messengers.whatsapp import read as whatsapp
@@ -131,3 +133,39 @@ class WhatsAppDoor:
         if challenge is None:
             raise UnsignedReportError("the question does not come from WhatsApp")
         return challenge
+
+
+@dataclass(frozen=True)
+class DiscordDoor:
+    """Takes interactions of Discord's: commands that people choose in their chat with the bot.
+
+    Attributes:
+        public_key: Of the application.
+        receive: Writes a command into a row, unless it is there already.
+    """
+
+    public_key: str
+    receive: Callable[[Update], bool]
+
+    def take(self, body: bytes, timestamp: str, signature: str, now: float) -> Mapping[str, Any]:
+        """Verify an interaction and keep it; returns the answer.
+
+        Args:
+            timestamp: ``X-Signature-Timestamp``.
+            signature: ``X-Signature-Ed25519``.
+            now: Seconds since 1970.
+
+        Raises:
+            UnsignedReportError: See there; Discord tries this at times.
+            UnavailableError: The row could not be written: the person sees that the command failed.
+        """
+        is_small = len(body) <= discord.LARGEST
+        if not is_small or not discord.is_discords(body, timestamp, signature, self.public_key, now):
+            raise UnsignedReportError("the interaction does not come from Discord")
+        try:
+            interaction = discord.read(body)
+        except MalformedJSONError:
+            return {}
+        if interaction.update is not None:
+            self.receive(interaction.update)
+        return interaction.answer

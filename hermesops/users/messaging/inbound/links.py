@@ -18,6 +18,7 @@ ADDRESSES: Mapping[Messenger, str] = {
     Messenger.TELEGRAM: "https://t.me/{bot}?start={code}",
     Messenger.SLACK: "https://slack.com/app_redirect?app={bot}",
     Messenger.WHATSAPP: "https://wa.me/{bot}?text=link%20{code}",
+    Messenger.DISCORD: "https://discord.com/users/{bot}",
 }
 """Addresses that open the chat with our bot, by messenger; Telegram's and WhatsApp's have the code in them, too."""
 

@@ -10,7 +10,12 @@ from hermesops.model.messaging.messenger import Messenger
 from hermesops.settings.sections import BOT_SETTINGS
 from hermesops.store.registry import Registry
 
-_EXAMPLES = {Messenger.TELEGRAM: "NAME", Messenger.SLACK: "A0123456789", Messenger.WHATSAPP: "15550001111"}
+_EXAMPLES = {
+    Messenger.TELEGRAM: "NAME",
+    Messenger.SLACK: "A0123456789",
+    Messenger.WHATSAPP: "15550001111",
+    Messenger.DISCORD: "1234567890123456789",
+}
 """Values of the settings by which bots are offered."""
 
 
