@@ -18,6 +18,7 @@ PHONE = "http://127.0.0.1:1/phone/"
 WORLD: Mapping[str, Any] = {
     "messengers": {"telegram_url": "http://127.0.0.1:1/telegram", "telegram_bot": "local_hermes_bot"},
     "connector_url": "https://10.0.0.1:18092",
+    "door_url": "",
     "phone_url": PHONE,
 }
 
@@ -40,6 +41,12 @@ def test_a_local_world_with_vendors_offers_its_own_bot_at_its_own_connector(tmp_
     assert (settings.telegram_bot, settings.telegram_url) == ("local_hermes_bot", "http://127.0.0.1:1/telegram")
     assert settings.agents_url == "https://10.0.0.1:18092"
     assert link_addresses(container_)[Messenger.TELEGRAM].format(bot="b", code="CODE") == f"{PHONE}#/telegram/CODE"
+
+
+def test_agents_open_their_sockets_at_the_door_of_the_worlds_platform_once_it_serves_users(tmp_path: Path) -> None:
+    container_ = container(tmp_path)
+    container_.endpoint.door_url = "https://10.0.0.1:18091"
+    assert messenger_settings(container_).agents_url == "https://10.0.0.1:18091"
 
 
 def test_the_operators_own_bot_wins(tmp_path: Path) -> None:
