@@ -1,6 +1,6 @@
 """The application: its routes, and the order of what a request meets."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -9,7 +9,7 @@ from fastapi.openapi.utils import get_openapi
 
 from hermesops.api import problems
 from hermesops.api.figures import Counted
-from hermesops.api.front import Front
+from hermesops.api.front import LARGEST_UPLOAD, Front
 from hermesops.api.parts import ApiParts, ConnectionParts
 from hermesops.api.routes import (
     agent_calls,
@@ -28,6 +28,7 @@ from hermesops.api.routes import (
     usage,
     webhooks,
 )
+from hermesops.users.messaging.messengers.whatsapp import read as whatsapp
 
 VERSION = "1"
 PREFIX = "/api/hermes"
@@ -55,13 +56,14 @@ def application(parts: ApiParts) -> FastAPI:
     """Build the application over these services."""
     app = routed()
     app.add_middleware(Counted, counts=parts.counts)
-    return _behind_front(app, parts, frozenset({f"{PREFIX}/chat/files"}))
+    larger = {f"{PREFIX}/chat/files": LARGEST_UPLOAD, whatsapp.WEBHOOK_PATH: whatsapp.LARGEST}
+    return _behind_front(app, parts, larger)
 
 
 def connections_application(parts: ConnectionParts) -> FastAPI:
     """Build the application that has connections alone: users' routes of them, and agents' calls."""
     app = _routed((connections.router,), (connections.pages, agent_calls.router))
-    return _behind_front(app, parts, frozenset())
+    return _behind_front(app, parts, {})
 
 
 def routed() -> FastAPI:
@@ -69,9 +71,9 @@ def routed() -> FastAPI:
     return _routed(ROUTERS, _BESIDE)
 
 
-def _behind_front(app: FastAPI, parts: ConnectionParts, uploads: frozenset[str]) -> FastAPI:
+def _behind_front(app: FastAPI, parts: ConnectionParts, larger: Mapping[str, int]) -> FastAPI:
     app.state.parts = parts
-    app.add_middleware(Front, hosts=parts.hosts, uploads=uploads)
+    app.add_middleware(Front, hosts=parts.hosts, larger=larger)
     return app
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import secrets
+from collections.abc import Mapping
 from http import HTTPStatus
 
 from starlette.datastructures import MutableHeaders
@@ -39,13 +40,13 @@ class Front:
 
     Args:
         hosts: Names by which the application is asked: others are of pages that rebind theirs to this address.
-        uploads: Paths that take larger bodies.
+        larger: Bytes of the bodies of paths that take larger ones.
     """
 
-    def __init__(self, app: ASGIApp, hosts: frozenset[str], uploads: frozenset[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: frozenset[str], larger: Mapping[str, int]) -> None:
         self._app = app
         self._hosts = hosts
-        self._uploads = uploads
+        self._larger = larger
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or one socket."""
@@ -68,7 +69,7 @@ class Front:
         if not is_ours:
             await _refuse(answer, HTTPStatus.MISDIRECTED_REQUEST, "another-host", "another host was asked", request_id)
             return
-        largest = LARGEST_UPLOAD if scope["path"] in self._uploads else LARGEST_BODY
+        largest = self._larger.get(scope["path"], LARGEST_BODY)
         try:
             body = await _body(receive, headers.get(b"content-length", b"0"), largest)
         except _RefusedBodyError as refused:

@@ -24,7 +24,7 @@ from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
 from hermesops.users.connections.service import Connections
-from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor
+from hermesops.users.messaging.inbound.door import DiscordDoor, SlackDoor, TelegramDoor, WhatsAppDoor
 from hermesops.users.messaging.inbound.links import MessengerLinks
 from hermesops.users.user_requests.service import Requests
 
@@ -80,6 +80,8 @@ class ApiParts(ConnectionParts):
         messengers: ``None`` where the platform has no bot.
         telegram: ``None`` where there is no secret of Telegram's webhook.
         slack: ``None`` where there is no signing secret of Slack's.
+        discord: ``None`` where the public key of the application at Discord is not set.
+        whatsapp: ``None`` where there is no secret of the app at Meta, or no key of its people's digests.
     """
 
     accounts: UserAccounts
@@ -95,6 +97,8 @@ class ApiParts(ConnectionParts):
     messengers: MessengerLinks | None = None
     telegram: TelegramDoor | None = None
     slack: SlackDoor | None = None
+    whatsapp: WhatsAppDoor | None = None
+    discord: DiscordDoor | None = None
     counts: RequestCounts = field(default_factory=RequestCounts)
 
 

@@ -197,6 +197,8 @@ def _parts(
         messengers=container.messenger_links(),
         telegram=container.telegram_door(),
         slack=container.slack_door(),
+        whatsapp=container.whatsapp_door(),
+        discord=container.discord_door(),
         connections=local.connections if local else None,
         agent_calls=local.agent_calls if local else None,
     )

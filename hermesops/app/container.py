@@ -221,6 +221,8 @@ class Container:
     messenger_links = parts.messaging.messenger_links
     telegram_door = parts.messaging.telegram_door
     slack_door = parts.messaging.slack_door
+    whatsapp_door = parts.messaging.whatsapp_door
+    discord_door = parts.messaging.discord_door
     connector_handover = cached_property(parts.messaging.connector_handover)
     billing_policy = cached_property(parts.users.billing_policy)
     user_requests = cached_property(parts.users.user_requests)

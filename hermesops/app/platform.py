@@ -87,7 +87,7 @@ class PlatformParts:
             extend_base=self._extend_base,
             parts=self._parts,
             links=lambda: self.links,
-            sends_events=lambda door, api: self._users.send_events(self._world.stripe_endpoint, door, api),
+            opens_door=lambda door, api: self._users.open_door(self._world.users_door, door, api),
             roles=self.roles,
             report=container.report,
         )
@@ -160,6 +160,7 @@ class PlatformParts:
                 report=container.report,
             ),
             copies=partial(folder_copies, container.env, settings),
+            door=self._world.users_door,
             report=container.report,
         )
 
@@ -331,9 +332,15 @@ class PlatformParts:
         """The users' half of the platform; nothing of it while the registry is elsewhere."""
         from urllib.parse import urlsplit
 
-        from hermesops.access.secrets.catalog import BILLING_SECRET, MESSAGES_KEY, SLACK_SECRET, TELEGRAM_SECRET
+        from hermesops.access.secrets.catalog import (
+            BILLING_SECRET,
+            MESSAGES_KEY,
+            SLACK_SECRET,
+            TELEGRAM_SECRET,
+            WHATSAPP_SECRET,
+        )
         from hermesops.platform.connection.settings import is_connected
-        from hermesops.platform.parts.connector_keys import connector_keys
+        from hermesops.platform.parts.connector_keys import connector_keys, numbers_key
         from hermesops.platform.parts.control import project_key
         from hermesops.platform.parts.users import UsersHalf
 
@@ -346,6 +353,8 @@ class PlatformParts:
                 "billing_secret": secrets.find(BILLING_SECRET) or "",
                 "telegram_secret": secrets.find(TELEGRAM_SECRET) or "",
                 "slack_secret": secrets.find(SLACK_SECRET) or "",
+                "whatsapp_secret": secrets.find(WHATSAPP_SECRET) or "",
+                "whatsapp_key": numbers_key(container.env.settings.messengers, secrets),
             }
 
         return UsersHalf(
@@ -359,7 +368,8 @@ class PlatformParts:
             report=container.report,
             world_port=urlsplit(endpoint.api_url).port or 0,
             is_served=is_connected(container.env),
-            connector_keys=partial(connector_keys, container.env.settings.messengers, secrets),
+            connector_keys=partial(connector_keys, container.messenger_settings, secrets),
+            messengers=container.messenger_settings,
         )
 
     @property

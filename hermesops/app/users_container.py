@@ -59,6 +59,8 @@ class UsersContainer(RowsContainer):
     messenger_links = parts.messaging.messenger_links
     telegram_door = parts.messaging.telegram_door
     slack_door = parts.messaging.slack_door
+    whatsapp_door = parts.messaging.whatsapp_door
+    discord_door = parts.messaging.discord_door
 
 
 class ConnectorContainer(RowsContainer):

@@ -21,16 +21,20 @@ from hermesops.connector.sockets import Delivering
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
 from hermesops.store.message_rows.gateways import Gateways
+from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.users.messaging.inbound.router import Router, agent_of
+from hermesops.users.messaging.messengers.discord.gateway import DiscordGateway
+from hermesops.users.messaging.messengers.discord.send import DiscordBot
 from hermesops.users.messaging.outbound.answers import Answers
 from hermesops.users.messaging.outbound.bots import Bot, bots_of
 from hermesops.users.messaging.outbound.budget import Budget
 from hermesops.users.messaging.outbound.sender import Sender
 from hermesops.users.messaging.outbound.typing_signs import TypingSigns
+from hermesops.users.messaging.recovery.missed import MissedMessages
 from hermesops.users.messaging.recovery.sweep import Sweep
 from hermesops.users.messaging.recovery.transcripts import ChatTranscripts
-from hermesops.users.messaging.secrets import gateway_secrets
+from hermesops.users.messaging.secrets import discord_bot, gateway_secrets
 
 if TYPE_CHECKING:
     import ssl
@@ -92,6 +96,20 @@ async def _serve(
         raise errors.exceptions[0] from None
 
 
+def discord_gateway(bot: DiscordBot, incoming: IncomingMessages, heard: Bell) -> DiscordGateway:
+    """The socket by which messages come from Discord, and what reads those that it missed.
+
+    Args:
+        heard: Rung for each message.
+    """
+
+    async def read_missed() -> None:
+        await MissedMessages(bot, incoming, gateway.keep).read_all()
+
+    gateway = DiscordGateway(bot, incoming.add, heard.ring, read_missed)
+    return gateway
+
+
 class _Parts:
     """The parts of a connector, and the bells between them."""
 
@@ -105,9 +123,14 @@ class _Parts:
         delivering = Delivering(holder, AgentSockets(rows), self._incoming, answers, self._answered)
         self._gateways, self._secrets = Gateways(rows), container.secrets
         self.connector = Connector(delivering, self._secrets_of)
+        heard = Bell()
         self.router = Router(
-            self._accounts, container.accounts, self._incoming, self._outgoing, Bell(), self._queued, self._answered
+            self._accounts, container.accounts, self._incoming, self._outgoing, heard, self._queued, self._answered
         )
+        settings = container.messenger_settings
+        self._discord: DiscordGateway | None = None
+        if settings.discord_app:
+            self._discord = discord_gateway(discord_bot(settings, container.secrets), self._incoming, heard)
         self._bots, self._written = bots, {bot.messenger: Bell() for bot in bots}
         read_chat = ChatTranscripts(relay).read
         self._sweep = Sweep(self._incoming, self._outgoing, read_chat, partial(agent_of, container.accounts))
@@ -128,6 +151,8 @@ class _Parts:
             yield Sender(bot.messenger, self._outgoing, self._accounts, Budget(bot.pace), bot.send, bell).run()
             if bot.show_typing is not None:
                 yield TypingSigns(bot.messenger, self._incoming, bot.show_typing).run()
+        if self._discord is not None:
+            yield self._discord.run()
 
     async def _wake_senders(self) -> None:
         """Wake the sender of each messenger when answers were queued: a bell wakes one."""

@@ -236,7 +236,7 @@ class LocalPlatforms:
         extend_base: Gives new machines the platform's packages.
         parts: Roles of the playbook, in its order.
         links: Addresses of the users' half, by what is there; none where the parts serve no users.
-        sends_events: Takes the door's URL and that of the API, once both answer: the world's vendors send events there.
+        opens_door: Takes the door's URL and that of the API, once both answer: the world's vendors send reports there.
         roles: Notes how they were applied.
     """
 
@@ -249,7 +249,7 @@ class LocalPlatforms:
     extend_base: Callable[[], Awaitable[None]]
     parts: Callable[[], Awaitable[Sequence[Part]]]
     links: Callable[[], Mapping[str, str]]
-    sends_events: Callable[[str, str], None]
+    opens_door: Callable[[str, str], None]
     roles: RolesRecord
     report: Reporter
 
@@ -296,7 +296,7 @@ class LocalPlatforms:
             url = f"https://{self.services[PlatformService.USERS]}"
             has = {"has_connections": "agents" in links, "has_connector": "sockets" in links}
             await self.host.wait_for_users(url, links["api"], **has)
-            self.sends_events(url, links["api"])
+            self.opens_door(url, links["api"])
         return PlatformUp(done, name, changed, round(time.monotonic() - begun, 1), image, links)
 
     async def _apply_noted(self, machine_id: MachineId, *, has_packages: bool) -> tuple[str, ...]:

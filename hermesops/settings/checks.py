@@ -27,6 +27,8 @@ _OF_USERS = (
     "connections.base_url",
     "messengers.telegram_url",
     "messengers.slack_url",
+    "messengers.whatsapp_url",
+    "messengers.discord_url",
 )
 """Addresses that decide about users or carry their words, checked in the local world, too: its platform gets them."""
 

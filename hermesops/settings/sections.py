@@ -317,6 +317,15 @@ class ConnectionSettings(Section):
     )
 
 
+BOT_SETTINGS: Mapping[Messenger, str] = {
+    Messenger.TELEGRAM: "telegram_bot",
+    Messenger.SLACK: "slack_app",
+    Messenger.WHATSAPP: "whatsapp_number",
+    Messenger.DISCORD: "discord_app",
+}
+"""Settings of table ``[messengers]`` that name the bots: a messenger whose setting is empty is not offered."""
+
+
 class MessengerSettings(Section):
     """Table ``[messengers]``: the bots by which users write to their agents, and the connector of agents' sockets."""
 
@@ -340,6 +349,37 @@ class MessengerSettings(Section):
     slack_secret_file: Path | None = Field(
         None, description="Signing secret of the app at Slack, two lines while it is changed; empty: secrets.home"
     )
+    whatsapp_number: str = Field(
+        "",
+        pattern=r"^([1-9][0-9]{6,14})?$",
+        description="Number at WhatsApp that users write to, with its country's code and without +; empty: not offered",
+    )
+    whatsapp_phone: str = Field("", pattern=r"^([0-9]{5,20})?$", description="Id of that number at Meta")
+    whatsapp_account: str = Field(
+        "", pattern=r"^([0-9]{5,20})?$", description="Id of the WhatsApp Business account that has the number"
+    )
+    whatsapp_url: str = Field("", pattern=_WEB, description="URL of Meta's Graph API, with its version; empty: its own")
+    whatsapp_token_file: Path | None = Field(
+        None, description="Token of a system user at Meta that may write by the number; empty: secrets.home"
+    )
+    whatsapp_secret_file: Path | None = Field(
+        None, description="Secret of the app at Meta, two lines while it is changed; empty: secrets.home"
+    )
+    whatsapp_key_file: Path | None = Field(
+        None, description="Key by which the digests of telephone numbers are made; empty: secrets.home"
+    )
+    discord_app: str = Field(
+        "",
+        pattern=r"^([0-9]{15,20})?$",
+        description="Id of the application at Discord; empty: Discord is not offered",
+    )
+    discord_public_key: str = Field(
+        "",
+        pattern=r"^([0-9a-f]{64})?$",
+        description="Public key of that application, which signs commands; empty: the bot has no commands there",
+    )
+    discord_url: str = Field("", pattern=_WEB, description="URL of Discord's API, with its version; empty: its own")
+    discord_token_file: Path | None = Field(None, description="Token of the bot at Discord; empty: secrets.home")
     connector_key_file: Path | None = Field(
         None, description="Key from which the secrets of agents' sockets are derived; empty: secrets.home"
     )
@@ -352,7 +392,7 @@ class MessengerSettings(Section):
     @property
     def bots(self) -> dict[Messenger, str]:
         """The names of the bots that are set, by messenger: those are offered."""
-        names = {Messenger.TELEGRAM: self.telegram_bot, Messenger.SLACK: self.slack_app}
+        names = {messenger: str(getattr(self, name)) for messenger, name in BOT_SETTINGS.items()}
         return {messenger: name for messenger, name in names.items() if name}
 
 

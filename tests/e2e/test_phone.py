@@ -71,9 +71,23 @@ async def operators_see(world: Command) -> None:
         "connector-key": "ok",
         "telegram-token": "ok",
         "telegram-webhook": "ok",
+        "slack-secret": "ok",
+        "slack-token": "ok",
+        "whatsapp-secret": "ok",
+        "whatsapp-key": "ok",
+        "whatsapp-token": "ok",
+        "whatsapp-webhook": "ok",
+        "discord-token": "ok",
+        "discord-webhook": "ok",
+        "discord-gateway": "ok",
     }
-    [row] = (await world.ok("messenger", "list", "--json")).json["messengers"]
-    assert (row["messenger"], row["bot"], row["linked"], row["waiting"]) == ("telegram", "local_hermes_bot", 1, 1)
+    rows = {row["messenger"]: row for row in (await world.ok("messenger", "list", "--json")).json["messengers"]}
+    assert {name: (row["bot"], row["linked"], row["waiting"]) for name, row in rows.items()} == {
+        "telegram": ("local_hermes_bot", 1, 1),
+        "slack": ("A0LOCAL0001", 0, 0),
+        "whatsapp": ("15550001111", 0, 0),
+        "discord": ("1234567890123456789", 0, 0),
+    }
     listed = await world.ok("message", "list", "--json")
     assert [(each["direction"], each["state"]) for each in listed.json["messages"]] == [
         ("in", "queued"),
@@ -86,8 +100,14 @@ async def operators_see(world: Command) -> None:
     for message, words in ((answer, "was delivered"), (waiting, "goes to the agent again by itself")):
         refused = await world.run("message", "retry", message, "--reason", "test")
         assert (refused.exit_code, words in refused.stderr) == (3, True), refused.stderr
-    registered = await world.ok("messenger", "register", "telegram", "--reason", "test", "--json")
-    assert registered.json["url"].endswith("/webhooks/telegram")
+    for messenger in ("telegram", "whatsapp", "discord"):
+        registered = await world.ok("messenger", "register", messenger, "--reason", "test", "--json")
+        assert registered.json["url"].endswith(f"/webhooks/{messenger}")
+    refused = await world.run("messenger", "register", "slack", "--reason", "test")
+    assert (refused.exit_code, "/webhooks/slack at https://api.slack.com/apps/A0LOCAL0001" in refused.stderr) == (
+        3,
+        True,
+    )
     assert "webhook_registered" in (await world.ok("audit", "log")).stdout
 
 

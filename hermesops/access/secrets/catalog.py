@@ -206,6 +206,54 @@ SLACK_SECRET = SecretSpec(
         Hint(("secrets", "set", "slack.secret", "--from", "FILE"), ", a day later, where FILE has the new one alone"),
     ),
 )
+WHATSAPP_TOKEN = SecretSpec(
+    "whatsapp.token",
+    "writes to users in WhatsApp by the platform's number",
+    "messengers.whatsapp_token_file",
+    rotation=(
+        "generate a second token of the system user in Meta's business settings, with the same permissions",
+        Hint(("secrets", "set", "whatsapp.token", "--from", "FILE")),
+        Hint(("secrets", "check", "whatsapp.token")),
+        "revoke the old token in Meta's business settings",
+    ),
+)
+WHATSAPP_SECRET = SecretSpec(
+    "whatsapp.secret",
+    "proves that reports are WhatsApp's",
+    "messengers.whatsapp_secret_file",
+    rotation=(
+        "reset the app's secret at Meta's page of the app",
+        Hint(
+            ("secrets", "set", "whatsapp.secret", "--from", "FILE"), ", where FILE has the new line above the old one"
+        ),
+        Hint("restart the users' API, and tell WhatsApp the new one:", ("messenger", "register", "whatsapp")),
+        Hint(
+            ("secrets", "set", "whatsapp.secret", "--from", "FILE"), ", a day later, where FILE has the new one alone"
+        ),
+    ),
+)
+WHATSAPP_KEY = SecretSpec(
+    "whatsapp.key",
+    "makes the digests that stand for telephone numbers",
+    "messengers.whatsapp_key_file",
+    rotation=(
+        "change it only where it was read by somebody: with another key nobody's account is known any more",
+        Hint(("secrets", "set", "whatsapp.key", "--from", "FILE"), ", where FILE has a new key"),
+        Hint(("stack", "up", "platform"), "brings it to the users' API"),
+        "users link their accounts in WhatsApp again on their chat pages",
+    ),
+)
+DISCORD_TOKEN = SecretSpec(
+    "discord.token",
+    "takes users' messages in Discord and writes to them as the bot",
+    "messengers.discord_token_file",
+    rotation=(
+        "reset the token at Discord's page of the application, which gives a new one at once",
+        Hint(("secrets", "set", "discord.token", "--from", "FILE")),
+        Hint(("secrets", "check", "discord.token")),
+        "messages of either way that waited meanwhile go on by the new one",
+    ),
+)
 CONNECTOR_KEY = SecretSpec(
     "connector.key",
     "is the root of the secrets by which agents open their sockets",
@@ -239,6 +287,10 @@ CATALOG = (
     TELEGRAM_SECRET,
     SLACK_TOKEN,
     SLACK_SECRET,
+    WHATSAPP_TOKEN,
+    WHATSAPP_SECRET,
+    WHATSAPP_KEY,
+    DISCORD_TOKEN,
     CONNECTOR_KEY,
 )
 """All of them, in the order in which they are shown."""

@@ -31,7 +31,8 @@ class Endpoint:
         stripe_prices: Plans by the stand-in's prices.
         stripe_meters: Names of the stand-in's events, by what they count; ``stripe_metered_prices`` are their prices.
         users_url: The local world's users' API; empty where there is none.
-        telegram_url: The local world's stand-in of Telegram, with its bot's name; empty where there is none.
+        door_url: The door of the local world's platform; empty while no users are served there.
+        messengers: Settings of the bots at the local world's stand-ins of messengers; empty where there are none.
         phone_url: The local world's phone, which shows chats in messengers; empty where there is none.
         connector_url: The local world's connector as machines reach it; empty where there is none.
         composio_url: The local world's Composio; empty where there is none.
@@ -52,8 +53,8 @@ class Endpoint:
     stripe_meters: Mapping[Meter, str] = field(default_factory=dict)
     stripe_metered_prices: frozenset[str] = frozenset()
     users_url: str = ""
-    telegram_url: str = ""
-    telegram_bot: str = ""
+    door_url: str = ""
+    messengers: Mapping[str, str] = field(default_factory=dict)
     phone_url: str = ""
     connector_url: str = ""
     composio_url: str = ""
@@ -96,8 +97,8 @@ def local_endpoint(world_file: Path) -> Endpoint:
             stripe_meters={Meter(meter): name for meter, name in world.get("stripe_meters", {}).items()},
             stripe_metered_prices=frozenset(map(str, world.get("stripe_metered_prices", ()))),
             users_url=str(world.get("users_url", "")),
-            telegram_url=str(world.get("telegram_url", "")),
-            telegram_bot=str(world.get("telegram_bot", "")),
+            door_url=_door_url(world_file.with_name("users-door.json")),
+            messengers={str(name): str(value) for name, value in world.get("messengers", {}).items()},
             phone_url=str(world.get("phone_url", "")),
             connector_url=str(world.get("connector_url", "")),
             composio_url=str(world.get("composio_url", "")),
@@ -107,6 +108,14 @@ def local_endpoint(world_file: Path) -> Endpoint:
         raise UnavailableError("the local world is not up", hint=Hint(("local", "up"))) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read {world_file}: {error}", hint=Hint(("local", "up"), "writes it anew")) from error
+
+
+def _door_url(file: Path) -> str:
+    """The door that a world's file names; empty without one."""
+    try:
+        return str(json.loads(file.read_text())["url"])
+    except FileNotFoundError:
+        return ""
 
 
 def _composio_key(world: Mapping[str, object]) -> str:

@@ -10,9 +10,15 @@ from hermesops.access.secrets.catalog import (
     BILLING_SECRET,
     CATALOG,
     CONNECTOR_KEY,
+    DISCORD_TOKEN,
     ROUTER_KEY,
+    SLACK_SECRET,
+    SLACK_TOKEN,
     TELEGRAM_SECRET,
     TELEGRAM_TOKEN,
+    WHATSAPP_KEY,
+    WHATSAPP_SECRET,
+    WHATSAPP_TOKEN,
     SecretSpec,
 )
 from hermesops.access.secrets.endpoint import Endpoint, local_endpoint
@@ -121,6 +127,12 @@ _MADE_BY_WORLD = {
     BILLING_SECRET.name: "stripe.secret",
     TELEGRAM_TOKEN.name: "telegram.token",
     TELEGRAM_SECRET.name: "telegram.secret",
+    SLACK_TOKEN.name: "slack.token",
+    SLACK_SECRET.name: "slack.secret",
+    WHATSAPP_TOKEN.name: "whatsapp.token",
+    WHATSAPP_SECRET.name: "whatsapp.secret",
+    WHATSAPP_KEY.name: "whatsapp.key",
+    DISCORD_TOKEN.name: "discord.token",
     CONNECTOR_KEY.name: "connector.key",
 }
 """Files of the local world by the secret that they hold."""

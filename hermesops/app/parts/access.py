@@ -122,18 +122,23 @@ def user_credentials(container: "Container") -> "UserCredentials":
         BILLING_SECRET,
         CONNECTIONS_KEY,
         CONNECTOR_KEY,
+        DISCORD_TOKEN,
         MESSAGES_KEY,
         SLACK_SECRET,
         SLACK_TOKEN,
         TELEGRAM_SECRET,
         TELEGRAM_TOKEN,
+        WHATSAPP_KEY,
+        WHATSAPP_SECRET,
+        WHATSAPP_TOKEN,
     )
     from hermesops.access.secrets.keyring.ring import Ring
-    from hermesops.platform.parts.connector_keys import made_key
+    from hermesops.platform.parts.connector_keys import made_key, numbers_key
     from hermesops.platform.parts.user_credentials import UserCredentials
 
     secrets, registry = container.secrets, container.registry
-    has_connector = bool(container.env.settings.messengers.bots)
+    messengers = container.env.settings.messengers
+    has_connector = bool(messengers.bots)
 
     def keys() -> dict[str, str]:
         texts = {
@@ -142,9 +147,12 @@ def user_credentials(container: "Container") -> "UserCredentials":
             CONNECTIONS_KEY.name: (secrets.find(CONNECTIONS_KEY) or "").strip(),
             TELEGRAM_SECRET.name: secrets.find(TELEGRAM_SECRET) or "",
             SLACK_SECRET.name: secrets.find(SLACK_SECRET) or "",
+            WHATSAPP_SECRET.name: secrets.find(WHATSAPP_SECRET) or "",
+            WHATSAPP_KEY.name: numbers_key(messengers, secrets),
         }
         if has_connector:
-            texts |= {spec.name: secrets.find(spec) or "" for spec in (TELEGRAM_TOKEN, SLACK_TOKEN)}
+            tokens = (TELEGRAM_TOKEN, SLACK_TOKEN, WHATSAPP_TOKEN, DISCORD_TOKEN)
+            texts |= {spec.name: secrets.find(spec) or "" for spec in tokens}
             texts[CONNECTOR_KEY.name] = made_key(secrets)
         return texts
 

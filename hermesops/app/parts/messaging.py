@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from hermesops.store.message_rows.outgoing import OutgoingMessages
     from hermesops.users.messaging.directory import MessageDirectory
     from hermesops.users.messaging.handover import ConnectorHandover
-    from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor
+    from hermesops.users.messaging.inbound.door import DiscordDoor, SlackDoor, TelegramDoor, WhatsAppDoor
     from hermesops.users.messaging.inbound.links import MessengerLinks
-    from hermesops.users.messaging.registrations import Bots
+    from hermesops.users.messaging.registrations.bots import Bots, Registration
 
 
 def messenger_accounts(container: "Container | RowsContainer") -> "MessengerAccounts":
@@ -57,17 +57,29 @@ def message_directory(container: "Container") -> "MessageDirectory":
 
 def bots(container: "Container") -> "Bots":
     """The platform's bots, as operators check them; ``UnavailableError`` while the local world is down."""
-    from hermesops.users.messaging.messengers.telegram.read import WEBHOOK_PATH
-    from hermesops.users.messaging.registrations import Bots, TelegramRegistration
-    from hermesops.users.messaging.secrets import telegram_bot
+    from hermesops.users.messaging import secrets as clients
+    from hermesops.users.messaging.registrations.bots import Bots
+    from hermesops.users.messaging.registrations.discord import DiscordRegistration
+    from hermesops.users.messaging.registrations.slack import SlackRegistration
+    from hermesops.users.messaging.registrations.telegram import TelegramRegistration
+    from hermesops.users.messaging.registrations.whatsapp import WhatsAppRegistration
 
-    settings, env = container.messenger_settings, container.env
-    origin = env.settings.web.origin or (container.endpoint.users_url if env.is_local else "")
-    webhook = f"{origin}{WEBHOOK_PATH}" if origin else ""
-    telegram = TelegramRegistration(
-        settings.telegram_bot, telegram_bot(settings, container.secrets), container.secrets, webhook
+    settings, env, secrets = container.messenger_settings, container.env, container.secrets
+    endpoint = container.endpoint
+    origin = env.settings.web.origin or (endpoint.door_url or endpoint.users_url if env.is_local else "")
+
+    def webhook(messenger: str) -> str:
+        return f"{origin}/webhooks/{messenger}" if origin else ""
+
+    telegram, slack = clients.telegram_bot(settings, secrets), clients.slack_bot(settings, secrets)
+    whatsapp, discord = clients.whatsapp_bot(settings, secrets), clients.discord_bot(settings, secrets)
+    registrations: tuple[Registration, ...] = (
+        TelegramRegistration(settings.telegram_bot, telegram, secrets, webhook("telegram")),
+        SlackRegistration(settings.slack_app, slack, secrets, webhook("slack")),
+        WhatsAppRegistration(settings.whatsapp_number, whatsapp, secrets, webhook("whatsapp")),
+        DiscordRegistration(settings.discord_app, settings.discord_public_key, discord, secrets, webhook("discord")),
     )
-    return Bots(container.registry, (telegram,) if settings.telegram_bot else ())
+    return Bots(container.registry, tuple(each for each in registrations if each.bot))
 
 
 def link_addresses(container: "Container") -> "Mapping[Messenger, str]":
@@ -87,16 +99,13 @@ def messenger_settings(container: "Container") -> "MessengerSettings":
         UnavailableError: The local world is not up.
     """
     settings = container.env.settings.messengers
-    if not container.env.is_local or settings.telegram_bot:
+    if not container.env.is_local or settings.bots:
         return settings
     endpoint = container.endpoint
-    if not endpoint.telegram_url:
+    if not endpoint.messengers:
         return settings
-    own = {
-        "telegram_bot": endpoint.telegram_bot,
-        "telegram_url": settings.telegram_url or endpoint.telegram_url,
-        "agents_url": settings.agents_url or endpoint.connector_url,
-    }
+    agents_url = settings.agents_url or endpoint.door_url or endpoint.connector_url
+    own = {**endpoint.messengers, "agents_url": agents_url}
     return settings.model_copy(update=own)
 
 
@@ -138,3 +147,27 @@ def slack_door(container: "Container | UsersContainer") -> "SlackDoor | None":
     if container.secrets.find(SLACK_SECRET) is None:
         return None
     return SlackDoor(partial(slack_secrets, container.secrets), container.incoming_messages.add)
+
+
+def whatsapp_door(container: "Container | UsersContainer") -> "WhatsAppDoor | None":
+    """Takes WhatsApp's reports; ``None`` where there is no secret of the app, or no key of its people's digests."""
+    from functools import partial
+
+    from hermesops.access.secrets.catalog import WHATSAPP_KEY, WHATSAPP_SECRET
+    from hermesops.users.messaging.inbound.door import WhatsAppDoor
+    from hermesops.users.messaging.messengers.whatsapp.read import Reader
+    from hermesops.users.messaging.secrets import whatsapp_key, whatsapp_secrets
+
+    settings, secrets = container.messenger_settings, container.secrets
+    if not settings.whatsapp_phone or not secrets.find(WHATSAPP_SECRET) or not secrets.find(WHATSAPP_KEY):
+        return None
+    reader = Reader(settings.whatsapp_phone, whatsapp_key(secrets))
+    return WhatsAppDoor(partial(whatsapp_secrets, secrets), container.incoming_messages.add, reader)
+
+
+def discord_door(container: "Container | UsersContainer") -> "DiscordDoor | None":
+    """Takes Discord's interactions; ``None`` where the application's public key is not set."""
+    from hermesops.users.messaging.inbound.door import DiscordDoor
+
+    key = container.messenger_settings.discord_public_key
+    return DiscordDoor(key, container.incoming_messages.add) if key else None

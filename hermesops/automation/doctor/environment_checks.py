@@ -20,6 +20,7 @@ from hermesops.access.secrets.catalog import (
     CONNECTIONS_KEY,
     CONNECTOR_KEY,
     DATABASE_KEY,
+    DISCORD_TOKEN,
     MESSAGES_KEY,
     PROVIDERS_KEY,
     PULUMI_PASSPHRASE,
@@ -30,6 +31,9 @@ from hermesops.access.secrets.catalog import (
     SLACK_TOKEN,
     TELEGRAM_SECRET,
     TELEGRAM_TOKEN,
+    WHATSAPP_KEY,
+    WHATSAPP_SECRET,
+    WHATSAPP_TOKEN,
     SecretSpec,
 )
 from hermesops.access.secrets.endpoint import Endpoint
@@ -52,7 +56,15 @@ from hermesops.settings.sections import MessengerSettings
 from hermesops.store.registry import Registry
 from hermesops.users.billing.secrets import rules_of, stripe_api
 from hermesops.users.connections.project import project_of
-from hermesops.users.messaging.secrets import lines_of, roots_in, slack_bot, telegram_bot
+from hermesops.users.messaging.secrets import (
+    discord_bot,
+    key_in,
+    lines_of,
+    roots_in,
+    slack_bot,
+    telegram_bot,
+    whatsapp_bot,
+)
 from hermesops.vendor.justavps import Client
 
 LOCAL_WORLD = "the local world"
@@ -135,6 +147,10 @@ class EnvironmentChecks:
             TELEGRAM_SECRET: self._webhook_is_known,
             SLACK_TOKEN: self._slack_is_asked,
             SLACK_SECRET: self._events_are_known,
+            WHATSAPP_TOKEN: self._whatsapp_is_asked,
+            WHATSAPP_SECRET: self._reports_are_known,
+            WHATSAPP_KEY: self._numbers_key_is_long,
+            DISCORD_TOKEN: self._discord_is_asked,
             CONNECTOR_KEY: self._connector_key_is_long,
         }
         chosen = [secret for secret in CATALOG if not names or secret.name in names]
@@ -281,13 +297,35 @@ class EnvironmentChecks:
     async def _slack_is_asked(self) -> str:
         if self.secrets().find(SLACK_TOKEN) is None:
             return "none: Slack is not offered"
-        return f"Slack takes it, for {await slack_bot(self.env.settings.messengers, self.secrets()).name()}"
+        return f"Slack takes it, for {await slack_bot(self.messengers(), self.secrets()).name()}"
 
     async def _events_are_known(self) -> str:
         text = self.secrets().find(SLACK_SECRET)
         if text is None:
             return "none: no event of Slack's is taken"
         return counted(len(lines_of(text)), "secret")
+
+    async def _whatsapp_is_asked(self) -> str:
+        if self.secrets().find(WHATSAPP_TOKEN) is None:
+            return "none: WhatsApp is not offered"
+        return f"Meta takes it, for +{(await whatsapp_bot(self.messengers(), self.secrets()).number()).digits}"
+
+    async def _reports_are_known(self) -> str:
+        text = self.secrets().find(WHATSAPP_SECRET)
+        if text is None:
+            return "none: no report of WhatsApp's is taken"
+        return counted(len(lines_of(text)), "secret")
+
+    async def _numbers_key_is_long(self) -> str:
+        text = self.secrets().find(WHATSAPP_KEY)
+        if text is None:
+            return "made once WhatsApp is offered"
+        return counted(len(key_in(text)), "character")
+
+    async def _discord_is_asked(self) -> str:
+        if self.secrets().find(DISCORD_TOKEN) is None:
+            return "none: Discord is not offered"
+        return f"Discord takes it, for {(await discord_bot(self.messengers(), self.secrets()).application()).name}"
 
     async def _connector_key_is_long(self) -> str:
         text = self.secrets().find(CONNECTOR_KEY)

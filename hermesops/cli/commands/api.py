@@ -77,10 +77,11 @@ def credentials(
 ) -> None:
     """Issue what the users' processes of a platform's host need: keys, and certificates for the relay.
 
-    FOLDER gets messages.key, billing.secret, connections.key, telegram.secret and slack.secret, empty where the
-    environment has none, and relay-1.pem and relay-2.pem; with the setting messengers.telegram_bot or
-    messengers.slack_app also telegram.token, slack.token, connector.key and relay-connector.pem. A certificate that
-    counts stays. Roles of a host on AWS run it there. stack up platform does this for a local world's host.
+    FOLDER gets messages.key, billing.secret, connections.key, telegram.secret, slack.secret, whatsapp.secret and
+    whatsapp.key, empty where the environment has none, and relay-1.pem and relay-2.pem; with a messenger's bot in the
+    settings also telegram.token, slack.token, whatsapp.token, discord.token, connector.key and relay-connector.pem. A
+    certificate that counts stays. Roles of a host on AWS run it there. stack up platform does this for a local
+    world's host.
     """
     from hermesops.views.users import api as shapes
 

@@ -48,7 +48,7 @@ Vendors = Annotated[
     bool,
     typer.Option(
         "--vendors",
-        help="Also run stand-ins of vendors, from now on: Stripe's pages, where nobody pays, and Telegram "
+        help="Also run stand-ins of vendors, from now on: Stripe's pages, where nobody pays, and messengers "
         "with a phone.",
     ),
 ]

@@ -106,7 +106,9 @@ def up(signed: "SavedPreview | None" = None) -> int:
 def _of_users(is_local: bool, links: Mapping[str, str]) -> list[str]:
     """Lines about the users' half: its addresses, or the next step to it."""
     if links:
-        return link_lines(links)
+        rotate = ("token", "rotate", "--all", "--reason", "WHY")
+        handed = [advice("agents are handed the address of sockets by", rotate)] if "sockets" in links else []
+        return [*link_lines(links), *handed]
     then = advice("users are served after", ("platform", "connect"), "and once more", ("stack", "up", PLATFORM))
     return [then] if is_local else []
 

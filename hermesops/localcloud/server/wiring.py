@@ -8,7 +8,6 @@ import contextlib
 import functools
 import os
 import signal
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -48,16 +47,14 @@ from hermesops.localcloud.vendors.composio.composio import PREFIX as COMPOSIO
 from hermesops.localcloud.vendors.composio.composio import LocalComposio
 from hermesops.localcloud.vendors.issuer import PREFIX as ISSUER
 from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
+from hermesops.localcloud.vendors.messengers import Messengers
 from hermesops.localcloud.vendors.phone.phone import PREFIX as PHONE
-from hermesops.localcloud.vendors.phone.phone import Phone, to_page
-from hermesops.localcloud.vendors.phone.telegram_chat import telegram_chat
+from hermesops.localcloud.vendors.phone.phone import to_page
 from hermesops.localcloud.vendors.stripe.books import PRICES
-from hermesops.localcloud.vendors.stripe.endpoint import EVENTS_PATH, EventEndpoint, endpoint_in
 from hermesops.localcloud.vendors.stripe.meters import METERS
+from hermesops.localcloud.vendors.stripe.server import EVENTS_PATH, LocalStripe
 from hermesops.localcloud.vendors.stripe.server import PREFIX as STRIPE
-from hermesops.localcloud.vendors.stripe.server import LocalStripe
-from hermesops.localcloud.vendors.telegram import BOT, WEBHOOK_PATH, LocalTelegram
-from hermesops.localcloud.vendors.telegram import PREFIX as TELEGRAM
+from hermesops.localcloud.vendors.users_door import door_in
 from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world import platform_forward, platform_socket
 from hermesops.localcloud.world.files import PROVIDER_KEY, WorldFiles, key_of, write_object
@@ -140,7 +137,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
             opened = platform_socket.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
             facts["platform_url"] = await stack.enter_async_context(opened)
         if users:
-            opened_users = platform_socket.opened_for_users(users, store, _LOOPBACK)
+            opened_users = platform_socket.opened_for_users(users, store, _LOOPBACK, files.users_door.exists)
             facts["users_url"] = await stack.enter_async_context(opened_users)
         others = await _opened_vendors(stack, files, where, facts, people)
         if files.stripe.exists():
@@ -148,8 +145,9 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
             fault = functools.partial(_messenger_fault, parts.faults)
             others += await stack.enter_async_context(_messengers(files, where, facts, wanted.set, fault))
             if connector:
+                own_port = CONNECTOR_PORT if model_port else 0
                 opened_connector = platform_socket.opened_for_agents(
-                    connector, store, driver.gateway, CONNECTOR_PORT if model_port else 0, wanted
+                    connector, store, driver.gateway, own_port, wanted, files.users_door.exists
                 )
                 facts["connector_url"] = await stack.enter_async_context(opened_connector)
         api = _api(parts, port_of(api_socket), facts, objects, files.date_shift, others)
@@ -340,10 +338,11 @@ async def _stripe(files: WorldFiles, where: Serving, facts: dict[str, object]) -
         yield []
         return
     users_url = str(facts.get("users_url", ""))
-    own = EventEndpoint(f"{users_url}{EVENTS_PATH}" if users_url else "")
-    endpoint = functools.partial(endpoint_in, files.stripe_endpoint, own)
+    webhook = f"{users_url}{EVENTS_PATH}" if users_url else ""
+    door = functools.partial(door_in, files.users_door)
     key_of(files.stripe_key, "sk_test_")
-    stripe = LocalStripe(f"{where.api_url}{STRIPE}", key_of(files.stripe_secret, "whsec_"), endpoint, files.stripe)
+    secret = key_of(files.stripe_secret, "whsec_")
+    stripe = LocalStripe(f"{where.api_url}{STRIPE}", secret, webhook, door, files.stripe)
     facts |= {
         "stripe_url": stripe.url,
         "stripe_prices": {price: plan for price, (plan, _) in PRICES.items()},
@@ -366,22 +365,15 @@ async def _messengers(
         heard: Called when the users' API has taken what a person wrote.
         fault: The status of a waiting fault; 0 without one.
     """
-    users_url = str(facts.get("users_url", ""))
-    token, secret = key_of(files.telegram_token, "1000000001:"), key_of(files.telegram_secret, "")
-    telegram = LocalTelegram(token, webhook=f"{users_url}{WEBHOOK_PATH}", secret=secret, heard=heard, fault=fault)
-    telegram.begin_after(time.time())
-    key_of(files.connector_key, "")
-    phone = Phone([telegram_chat(telegram)])
-    facts |= {
-        "telegram_url": f"{where.api_url}{TELEGRAM}",
-        "telegram_bot": BOT,
-        "phone_url": f"{where.api_url}{PHONE}/",
-    }
-    telegram.open()
-    try:
-        yield [Mount(TELEGRAM, routes=telegram.routes()), Route(PHONE, to_page), Mount(PHONE, routes=phone.routes())]
-    finally:
-        await telegram.close()
+    keys = {file: key_of(file, _BEGINNINGS.get(file.name, "")) for file in files.messenger_keys}
+    messengers = Messengers.of(files, keys, str(facts.get("users_url", "")), heard, fault)
+    facts |= {"messengers": messengers.settings(where.api_url), "phone_url": f"{where.api_url}{PHONE}/"}
+    async with messengers.open():
+        yield [*messengers.mounts(), Route(PHONE, to_page), Mount(PHONE, routes=messengers.phone.routes())]
+
+
+_BEGINNINGS = {"telegram.token": "1000000001:", "slack.token": "xoxb-", "whatsapp.token": "EAA"}
+"""First characters of tokens by their files, so that people and scanners recognise them."""
 
 
 def _platform_facts(forwarded: platform_forward.Forwarded) -> dict[str, object]:

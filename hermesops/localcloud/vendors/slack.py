@@ -23,11 +23,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from hermesops.base.network.http import own_client
 from hermesops.base.waiting import pause
+from hermesops.errors import HermesError
+from hermesops.localcloud.vendors.chat_logs import Changes, ChatLog, Postbox
+from hermesops.localcloud.vendors.users_door import UsersDoor
 from hermesops.model.messaging.messenger import LIMITS, Messenger
 
 PREFIX = "/slack"
+APP = "A0LOCAL0001"
+"""Id of the app."""
+
+WEBHOOK_PATH = "/webhooks/slack"
+"""Path of the users' API that takes events."""
+
 RETRIES_S = (0.0, 60.0, 300.0)
 """Seconds after which Slack sends an event again that was not answered with success."""
 
@@ -36,6 +44,7 @@ _BURST = 3
 """Messages of a channel that may come faster than one a second."""
 
 _ANSWER_S = 3.0
+_IDS_FROM = 10**6
 _SPECIAL = ("<!", "<@", "<#")
 
 
@@ -44,15 +53,19 @@ class Channel:
     """A person's channel with the app.
 
     Attributes:
-        texts: What the bot wrote.
         error: Slack's word for why it takes nothing; empty for none.
     """
 
     person: str
     id: str
-    texts: list[str] = field(default_factory=list, repr=False)
+    log: ChatLog = field(repr=False)
     error: str = ""
     _recent: deque[float] = field(default_factory=deque)
+
+    @property
+    def texts(self) -> list[str]:
+        """What the bot wrote."""
+        return self.log.texts
 
     def is_too_fast(self, now: float) -> bool:
         """Whether the channel takes no message now; one that it takes counts."""
@@ -71,17 +84,38 @@ class LocalSlack:
         token: Of the bot.
         secret: By which events are signed.
         clock: Seconds of a clock that does not go back.
+        webhook: Takes events, until ``verify`` says otherwise.
+        heard: Called for each event that was taken.
+        door: Says where events go, at each.
     """
 
-    def __init__(self, token: str = "", secret: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        token: str = "",
+        secret: str = "",
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        webhook: str = "",
+        heard: Callable[[], None] = lambda: None,
+        door: Callable[[], UsersDoor] = UsersDoor,
+    ) -> None:
         self.token = token or f"xoxb-{secrets.token_urlsafe(24)}"
         self.secret = secret or secrets.token_hex(16)
         self.channels: dict[str, Channel] = {}
         self.broken: Counter[str] = Counter()
-        self.webhook = ""
+        self.webhook = webhook
+        self.changes = Changes()
         self._clock = clock
+        self._heard, self._door = heard, door
         self._events = 0
+        self._postbox = Postbox(self.deliver)
+        self.post = self._postbox.post
+        self.open, self.close = self._postbox.open, self._postbox.close
         self._limited_until, self._is_known = float("-inf"), False
+
+    def begin_after(self, seconds: float) -> None:
+        """Number events above all that an earlier process may have sent, by seconds since 1970."""
+        self._events = int(seconds) * _IDS_FROM
 
     def routes(self) -> list[Route]:
         """Routes of the stand-in, to be mounted below its prefix."""
@@ -89,12 +123,13 @@ class LocalSlack:
 
     def channel(self, person: str) -> Channel:
         """A person's channel with the app. ``person`` is a word of capitals and digits."""
-        return self.channels.setdefault(f"D{person}", Channel(person, f"D{person}"))
+        return self.channels.setdefault(f"D{person}", Channel(person, f"D{person}", ChatLog(self.changes)))
 
     def message(self, person: str, text: str, **more: Any) -> Mapping[str, Any]:  # noqa: ANN401 - JSON
         """The event of a message that a person writes, as Slack escapes it."""
         escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         channel = self.channel(person)
+        channel.log.add(text, is_of_bot=False)
         message = {
             "type": "message",
             "channel_type": "im",
@@ -117,8 +152,7 @@ class LocalSlack:
     async def verify(self, url: str) -> bool:
         """Set the webhook's address, if it answers Slack's question."""
         self.webhook, challenge = url, secrets.token_urlsafe(24)
-        async with own_client(timeout=_ANSWER_S) as http:
-            response = await self._post(http, {"type": "url_verification", "challenge": challenge}, {})
+        response = await self._post({"type": "url_verification", "challenge": challenge}, {})
         return response is not None and response.is_success and response.text == challenge
 
     async def deliver(self, event: Mapping[str, Any], waits_s: Sequence[float] = RETRIES_S) -> int:
@@ -127,23 +161,21 @@ class LocalSlack:
         Raises:
             TimeoutError: It was not.
         """
-        async with own_client(timeout=_ANSWER_S) as http:
-            for attempt, wait_s in enumerate((0.0, *waits_s)):
-                await pause(wait_s)
-                more = {"x-slack-retry-num": str(attempt), "x-slack-retry-reason": "http_timeout"} if attempt else {}
-                response = await self._post(http, event, more)
-                if response is not None and response.is_success:
-                    return attempt + 1
+        for attempt, wait_s in enumerate((0.0, *waits_s)):
+            await pause(wait_s)
+            more = {"x-slack-retry-num": str(attempt), "x-slack-retry-reason": "http_timeout"} if attempt else {}
+            response = await self._post(event, more)
+            if response is not None and response.is_success:
+                self._heard()
+                return attempt + 1
         raise TimeoutError("the webhook takes nothing")
 
-    async def _post(
-        self, http: httpx.AsyncClient, content: Mapping[str, Any], more: Mapping[str, str]
-    ) -> httpx.Response | None:
+    async def _post(self, content: Mapping[str, Any], more: Mapping[str, str]) -> httpx.Response | None:
         body = json.dumps(dict(content)).encode()
         headers = {"content-type": "application/json", **self.signed(body), **more}
         try:
-            return await http.post(self.webhook, content=body, headers=headers)
-        except httpx.HTTPError:
+            return await self._door().request("POST", self.webhook, content=body, headers=headers, within_s=_ANSWER_S)
+        except (httpx.HTTPError, HermesError):
             return None
 
     def _event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -180,7 +212,7 @@ class LocalSlack:
         self.broken["mention"] += any(word in text for word in _SPECIAL)
         self.broken["unfurl"] += body.get("unfurl_links") is not False
         self.broken += Counter()  # drops zeros
-        channel.texts.append(text)
+        channel.log.add(text, is_of_bot=True)
         return JSONResponse({"ok": True, "channel": channel.id, "ts": f"{time.time():.6f}"})
 
     def _wait_s(self, channel: Channel) -> int:

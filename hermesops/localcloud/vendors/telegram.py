@@ -7,6 +7,7 @@ Source: Telegram Bot API, "Making requests", ``setWebhook``, ``getWebhookInfo``,
 """
 
 import asyncio
+import json
 import secrets
 import time
 from collections import Counter, deque
@@ -20,9 +21,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from hermesops.base.network.http import own_client
 from hermesops.base.waiting import cancel, pause
+from hermesops.errors import HermesError
 from hermesops.localcloud.vendors.telegram_chats import TYPING_S, Chat, Entry
+from hermesops.localcloud.vendors.users_door import UsersDoor
 from hermesops.model.messaging.messenger import LIMITS, Messenger
 
 PREFIX = "/telegram"
@@ -52,6 +54,7 @@ class LocalTelegram:
         webhook: Takes updates, until ``setWebhook`` says otherwise; ``secret`` proves them.
         heard: Called for each update that was taken.
         fault: Asked at each call of the bot: the status to answer with, 0 for none.
+        door: Says where updates go, at each.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class LocalTelegram:
         secret: str = "",
         heard: Callable[[], None] = lambda: None,
         fault: Callable[[], int] = lambda: 0,
+        door: Callable[[], UsersDoor] = UsersDoor,
     ) -> None:
         self.token = token or f"{secrets.randbelow(10**9)}:{secrets.token_urlsafe(24)}"
         self.chats: dict[int, Chat] = {}
@@ -72,8 +76,7 @@ class LocalTelegram:
         """Grows with each change of a chat."""
 
         self.clock = clock
-        self._heard = heard
-        self._fault = fault
+        self._heard, self._door, self._fault = heard, door, fault
         self._updates = 0
         self._messages = 0
         self._all: deque[float] = deque()
@@ -149,12 +152,11 @@ class LocalTelegram:
         Raises:
             TimeoutError: It was not.
         """
-        async with own_client(timeout=_ANSWER_S) as http:
-            for attempt in range(1, _MOST_TRIES + 1):
-                if await self._is_taken(http, update):
-                    self._heard()
-                    return attempt
-                await pause(_AGAIN_S)
+        for attempt in range(1, _MOST_TRIES + 1):
+            if await self._is_taken(update):
+                self._heard()
+                return attempt
+            await pause(_AGAIN_S)
         raise TimeoutError("the webhook takes nothing")
 
     async def _deliver_all(self) -> None:
@@ -165,11 +167,15 @@ class LocalTelegram:
             except TimeoutError:
                 log.warning("telegram_update_given_up", why=self._last_error)
 
-    async def _is_taken(self, http: httpx.AsyncClient, update: Mapping[str, Any]) -> bool:
-        headers = {"x-telegram-bot-api-secret-token": self.secret} if self.secret else {}
+    async def _is_taken(self, update: Mapping[str, Any]) -> bool:
+        headers = {"content-type": "application/json"}
+        headers |= {"x-telegram-bot-api-secret-token": self.secret} if self.secret else {}
+        body = json.dumps(dict(update))
         try:
-            response = await http.post(self.webhook, json=dict(update), headers=headers)
-        except httpx.HTTPError as error:
+            response = await self._door().request(
+                "POST", self.webhook, content=body, headers=headers, within_s=_ANSWER_S
+            )
+        except (httpx.HTTPError, HermesError) as error:
             self._last_error = type(error).__name__
             return False
         self._last_error = "" if response.is_success else f"Wrong response from the webhook: {response.status_code}"

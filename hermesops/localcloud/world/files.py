@@ -35,8 +35,12 @@ class WorldFiles:
         stripe_secret: Signs the stand-in's events.
         telegram_token: Of the bot at the stand-in of Telegram.
         telegram_secret: Proves its updates.
+        slack_token: Of the app at the stand-in of Slack; ``slack_secret`` proves its events.
+        whatsapp_token: Of the number at the stand-in of WhatsApp; ``whatsapp_secret`` proves its reports.
+        discord_token: Of the bot at the stand-in of Discord.
+        whatsapp_key: Makes the digests that stand for telephone numbers.
         connector_key: Root of the secrets by which agents open their sockets.
-        stripe_endpoint: Address that takes the events; there once the world's platform serves users.
+        users_door: The door that takes reports of vendors; there once the world's platform serves users.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,8 +66,14 @@ class WorldFiles:
         self.stripe_secret = folder / "stripe.secret"
         self.telegram_token = folder / "telegram.token"
         self.telegram_secret = folder / "telegram.secret"
+        self.slack_token = folder / "slack.token"
+        self.slack_secret = folder / "slack.secret"
+        self.whatsapp_token = folder / "whatsapp.token"
+        self.whatsapp_secret = folder / "whatsapp.secret"
+        self.whatsapp_key = folder / "whatsapp.key"
+        self.discord_token = folder / "discord.token"
         self.connector_key = folder / "connector.key"
-        self.stripe_endpoint = folder / "stripe-endpoint.json"
+        self.users_door = folder / "users-door.json"
 
     @property
     def stripe_keys(self) -> tuple[Path, Path]:
@@ -71,9 +81,11 @@ class WorldFiles:
         return self.stripe_key, self.stripe_secret
 
     @property
-    def messenger_keys(self) -> tuple[Path, Path, Path]:
-        """Keys of the stand-in of Telegram, and of agents' sockets."""
-        return self.telegram_token, self.telegram_secret, self.connector_key
+    def messenger_keys(self) -> tuple[Path, ...]:
+        """Keys of the stand-ins of messengers, and of agents' sockets."""
+        slack, whatsapp = (self.slack_token, self.slack_secret), (self.whatsapp_token, self.whatsapp_secret)
+        telegram = (self.telegram_token, self.telegram_secret)
+        return (*telegram, *slack, *whatsapp, self.whatsapp_key, self.discord_token, self.connector_key)
 
 
 PROVIDER_KEY = "sk_local_model_"

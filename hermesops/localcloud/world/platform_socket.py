@@ -7,18 +7,19 @@ that takes ``--socket`` and the number of a listening socket.
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 import structlog
 
-from hermesops.base.waiting import pause
+from hermesops.base.waiting import cancel, pause
 from hermesops.localcloud.server.background import run_child
 from hermesops.localcloud.server.listener import listen_again, port_of
 from hermesops.localcloud.store.database import Store
 
 _AGAIN_AFTER_S = 1.0
+_LOOK_EVERY_S = 1.0
 
 log = structlog.get_logger()
 
@@ -36,6 +37,10 @@ class Service:
     environment: Mapping[str, str] = field(repr=False)
 
 
+def _never() -> bool:
+    return False
+
+
 @contextlib.asynccontextmanager
 async def opened(service: Service, store: Store, gateway: IPv4Address, port: int) -> AsyncIterator[str]:
     """Listen for machines while the block lasts; gives the URL at which machines find the service.
@@ -51,35 +56,49 @@ async def opened(service: Service, store: Store, gateway: IPv4Address, port: int
 
 
 @contextlib.asynccontextmanager
-async def opened_for_users(service: Service, store: Store, address: str) -> AsyncIterator[str]:
+async def opened_for_users(
+    service: Service, store: Store, address: str, is_elsewhere: Callable[[], bool] = _never
+) -> AsyncIterator[str]:
     """Listen for users' browsers while the block lasts; gives the URL of the users' API.
 
     Args:
         address: Of loopback; the port is last time's, at first any free one.
+        is_elsewhere: Whether users are served by the platform: then this one ends, and who connects is turned away.
     """
     with listen_again(store, "users_port", address, 0) as listener:
-        async with _kept(listener, service):
+        async with _kept(listener, service, is_elsewhere=is_elsewhere):
             yield f"http://localhost:{port_of(listener)}"
 
 
 @contextlib.asynccontextmanager
 async def opened_for_agents(
-    service: Service, store: Store, gateway: IPv4Address, port: int, wanted: asyncio.Event
+    service: Service,
+    store: Store,
+    gateway: IPv4Address,
+    port: int,
+    wanted: asyncio.Event,
+    is_elsewhere: Callable[[], bool] = _never,
 ) -> AsyncIterator[str]:
     """Listen for agents' sockets while the block lasts; gives the URL of the connector.
 
     Args:
         gateway: As of ``opened``; so is ``port``.
         wanted: Starts it as a connection does, once it is set.
+        is_elsewhere: As of ``opened_for_users``: two connectors would both write to users.
     """
     with listen_again(store, "connector_port", str(gateway), port) as listener:
-        async with _kept(listener, service, wanted):
+        async with _kept(listener, service, wanted, is_elsewhere):
             yield f"https://{gateway}:{port_of(listener)}"
 
 
 @contextlib.asynccontextmanager
-async def _kept(listener: socket.socket, service: Service, wanted: asyncio.Event | None = None) -> AsyncIterator[None]:
-    keeping = _keep(listener, service, wanted or asyncio.Event())
+async def _kept(
+    listener: socket.socket,
+    service: Service,
+    wanted: asyncio.Event | None = None,
+    is_elsewhere: Callable[[], bool] = _never,
+) -> AsyncIterator[None]:
+    keeping = _keep(listener, service, wanted or asyncio.Event(), is_elsewhere)
     keeper = asyncio.create_task(keeping, name=f"keep {' '.join(service.command[-2:])}")
     try:
         yield
@@ -88,15 +107,39 @@ async def _kept(listener: socket.socket, service: Service, wanted: asyncio.Event
         await asyncio.gather(keeper, return_exceptions=True)
 
 
-async def _keep(listener: socket.socket, service: Service, wanted: asyncio.Event) -> None:
+async def _keep(
+    listener: socket.socket, service: Service, wanted: asyncio.Event, is_elsewhere: Callable[[], bool]
+) -> None:
     while True:
         await _connection(listener, wanted)
+        if is_elsewhere():
+            _turn_away(listener)
+            continue
         log.info("service_started", command=" ".join(service.command[-2:]))
-        # It logs to the server's own log.
-        command = [*service.command, "--socket", str(listener.fileno())]
-        code = await run_child(command, env=service.environment, pass_fds=[listener.fileno()])
+        code = await _served(listener, service, is_elsewhere)
         log.warning("service_ended", command=" ".join(service.command[-2:]), exit_code=code)
         await pause(_AGAIN_AFTER_S)
+
+
+async def _served(listener: socket.socket, service: Service, is_elsewhere: Callable[[], bool]) -> int | None:
+    """Run the service to its end, or until it is served elsewhere; its exit code."""
+    # It logs to the server's own log.
+    command = [*service.command, "--socket", str(listener.fileno())]
+    child = asyncio.ensure_future(run_child(command, env=service.environment, pass_fds=[listener.fileno()]))
+    try:
+        while not (await asyncio.wait({child}, timeout=_LOOK_EVERY_S))[0]:
+            if is_elsewhere():
+                return None
+        return child.result()
+    finally:
+        await cancel(child)
+
+
+def _turn_away(listener: socket.socket) -> None:
+    """Close a connection that waits, if there is one."""
+    listener.setblocking(False)
+    with contextlib.suppress(OSError):
+        listener.accept()[0].close()
 
 
 async def _connection(listener: socket.socket, wanted: asyncio.Event) -> None:

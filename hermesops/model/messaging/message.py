@@ -22,6 +22,9 @@ class IncomingKind(StrEnum):
     BLOCKED = "blocked"
     UNBLOCKED = "unblocked"
 
+    FAILED = "failed"
+    """A message to the user that the messenger took was not delivered."""
+
 
 class IncomingState(StrEnum):
     """The states of an incoming message."""
@@ -67,6 +70,9 @@ class OutgoingState(StrEnum):
     """The messenger may get it; recorded before it is sent."""
 
     SENT = "sent"
+    WAITING = "waiting"
+    """The messenger takes it after the user's next message: WhatsApp, a day after the last one."""
+
     UNCERTAIN = "uncertain"
     """No answer came; it is sent again once."""
 
@@ -81,8 +87,10 @@ class Update:
         vendor_id: The messenger's id of this report, the same when it is repeated.
         account: The messenger's id of the author, which the messenger vouches for.
         vendor_chat: The messenger's id of the chat.
-        text: What the user wrote; empty for other kinds.
+        text: What the user wrote; for a message that failed, ``NUMBER CODE``: its number here, and why; else empty.
         display: The author's name as the messenger shows it.
+        address: Where the bot writes to, if that is not the chat's id; empty where it is.
+        written_at: When the user wrote it, where the bot may answer for a limited time alone.
     """
 
     messenger: Messenger
@@ -92,6 +100,8 @@ class Update:
     vendor_chat: str
     text: str = field(default="", repr=False)
     display: str = field(default="", repr=False)
+    address: str = field(default="", repr=False)
+    written_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,9 @@ class Outgoing:
         part: From 0 on, of one answer that was split.
         vendor_id: The messenger's id of the message that it became.
         tries: How often it was sent.
+        address: Where the bot writes to, if that is not the chat's id; empty where it is, or the key is gone.
+        is_open: Whether the messenger takes messages of this chat now, as far as is known here.
+        looked_at: When it was read; when it was sent, for one that was.
     """
 
     id: int
@@ -149,6 +162,9 @@ class Outgoing:
     vendor_id: str
     tries: int
     not_before: datetime | None
+    address: str = field(default="", repr=False)
+    is_open: bool = True
+    looked_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Messengers that users write to their agents in, and the limits of each."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 from typing import Literal
 
@@ -39,10 +40,16 @@ LIMITS = {
     Messenger.TELEGRAM: TextLimit(4096, "utf16"),
     Messenger.DISCORD: TextLimit(2000, "utf16"),
     Messenger.SLACK: TextLimit(4000, "chars"),
-    Messenger.WHATSAPP: TextLimit(4096, "chars"),
+    Messenger.WHATSAPP: TextLimit(4096, "utf16"),
 }
-"""Sources: Telegram Bot API, ``sendMessage``; Discord, "Create Message", whose unit is not documented, so that the
-stricter one counts; Slack, "Truncating content"; WhatsApp Cloud API, "Text messages".
+"""Sources: Telegram Bot API, ``sendMessage``; Slack, "Truncating content"; Discord, "Create Message"; WhatsApp Cloud
+API, "Text messages". The unit of the last two is not documented, so that the stricter one counts.
+"""
+
+WINDOWS = {Messenger.WHATSAPP: timedelta(hours=24)}
+"""How long after a user's message a bot may write, where that is limited.
+
+Source: WhatsApp Cloud API, "Customer service windows".
 """
 
 PREFIXES = {

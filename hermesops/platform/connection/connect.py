@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from hermesops.access.pki.authority import Authority
 from hermesops.base.files.private_file import make_private_folder, replace_secret
@@ -80,6 +81,7 @@ class PlatformConnection:
         channel: To the platform's host.
         registry: Moves the registry to the platform's database, and back.
         copies: Folders of this computer that are copied into the platform's buckets.
+        door: File of the world that names the door by which users are served; there while they are.
     """
 
     env: Environment
@@ -89,6 +91,7 @@ class PlatformConnection:
     authorities: Callable[[], str]
     registry: RegistryMove
     copies: Callable[[], Sequence["FolderCopy"]]
+    door: Path
     report: Callable[[str], None]
 
     def changes(self) -> tuple[SettingChange, ...]:
@@ -146,6 +149,7 @@ class PlatformConnection:
 
     async def _stop(self) -> None:
         """Stop what works with the platform's registry. Users are served again once roles are applied the next time."""
+        self.door.unlink(missing_ok=True)
         await run_on_host(self.channel, USERS_DOWN)
         await run_on_host(self.channel, f"systemctl disable --now {' '.join(UNITS)}")
 

@@ -151,7 +151,11 @@ async def serve_world(
 
 
 def _environment_of_users(env: Environment) -> dict[str, str]:
-    names = ("MESSAGES_KEY", "CONNECTIONS_KEY", "TELEGRAM_TOKEN", "TELEGRAM_SECRET", "CONNECTOR_KEY")
+    names = (
+        *("MESSAGES_KEY", "CONNECTIONS_KEY", "TELEGRAM_TOKEN", "TELEGRAM_SECRET", "CONNECTOR_KEY"),
+        *("SLACK_TOKEN", "SLACK_SECRET", "WHATSAPP_TOKEN", "WHATSAPP_SECRET", "WHATSAPP_KEY"),
+        "DISCORD_TOKEN",
+    )
     secrets = {f"HERMESOPS_SECRET_{name}" for name in names}
     return env.for_hermesops(child_environment.BUCKET, secrets=_OF_PLATFORM | secrets)
 

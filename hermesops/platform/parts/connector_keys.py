@@ -3,14 +3,26 @@
 import secrets as random
 from collections.abc import Mapping
 
-from hermesops.access.secrets.catalog import CONNECTOR_KEY, SLACK_TOKEN, TELEGRAM_TOKEN
+from hermesops.access.secrets.catalog import (
+    CONNECTOR_KEY,
+    DISCORD_TOKEN,
+    SLACK_TOKEN,
+    TELEGRAM_TOKEN,
+    WHATSAPP_KEY,
+    WHATSAPP_TOKEN,
+)
 from hermesops.access.secrets.store import Secrets
 from hermesops.errors import Hint, UsageError
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.settings.sections import MessengerSettings
 
 _KEY_BYTES = 32
-_TOKENS = {Messenger.TELEGRAM: TELEGRAM_TOKEN, Messenger.SLACK: SLACK_TOKEN}
+_TOKENS = {
+    Messenger.TELEGRAM: TELEGRAM_TOKEN,
+    Messenger.SLACK: SLACK_TOKEN,
+    Messenger.WHATSAPP: WHATSAPP_TOKEN,
+    Messenger.DISCORD: DISCORD_TOKEN,
+}
 
 
 def connector_keys(settings: MessengerSettings, secrets: Secrets) -> Mapping[str, str]:
@@ -36,3 +48,8 @@ def connector_keys(settings: MessengerSettings, secrets: Secrets) -> Mapping[str
 def made_key(secrets: Secrets) -> str:
     """The key from which the secrets of agents' sockets are derived; it is made where there is none."""
     return secrets.made(CONNECTOR_KEY, random.token_hex(_KEY_BYTES) + "\n")
+
+
+def numbers_key(settings: MessengerSettings, secrets: Secrets) -> str:
+    """The key by which the digests of telephone numbers are made, once there is one; empty without WhatsApp."""
+    return secrets.made(WHATSAPP_KEY, random.token_hex(_KEY_BYTES) + "\n") if settings.whatsapp_number else ""

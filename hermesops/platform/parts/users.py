@@ -14,12 +14,13 @@ from hermesops.agents.relay.routes import API, CONNECTOR
 from hermesops.base.narration import Reporter
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.vendors.issuer import CLIENT
-from hermesops.localcloud.vendors.stripe.endpoint import EVENTS_PATH, EventEndpoint, write_endpoint
+from hermesops.localcloud.vendors.users_door import UsersDoor, write_door
 from hermesops.model.connections.service import BY_SLUG
 from hermesops.platform.host import CertificatePairs, HostAddress, Part, PlainPart
 from hermesops.platform.parts.control import host_users_settings
 from hermesops.platform.parts.user_credentials import PROCESSES
 from hermesops.settings.environment import Environment
+from hermesops.settings.sections import MessengerSettings
 from hermesops.vendor.channel import Channel
 
 ROLES = frozenset(
@@ -93,8 +94,8 @@ class ApiPart:
 
     Args:
         settings: As settings.toml has them.
-        keys: Texts of ``messages_key``, ``billing_secret``, ``telegram_secret``, ``slack_secret``; an empty one keeps
-            that of the host.
+        keys: Texts of ``messages_key``, ``billing_secret``, ``telegram_secret``, ``slack_secret``, ``whatsapp_secret``
+            and ``whatsapp_key``; an empty one keeps that of the host.
         callers: Admits the processes to the relay.
         authorities: That certificates may be signed by, PEM.
         report: Takes the narration.
@@ -168,7 +169,8 @@ class ConnectorPart:
 
     Args:
         settings: As settings.toml has them.
-        keys: Texts of ``sockets_key``, ``telegram_token`` and ``slack_token``; an empty one keeps what the host has.
+        keys: Texts of ``sockets_key`` and of the token of each bot, as ``telegram_token``; an empty one keeps that of
+            the host.
         credentials: Of the caller ``connector``.
         loopback_ports: As of ``ApiPart``.
     """
@@ -217,10 +219,12 @@ class UsersHalf:
         connector_keys: As of ``ConnectorPart``.
         world_port: TCP port of the world's API on the host's loopback, where its issuer and Composio are, too.
         is_served: Whether the host's registry is the environment's: before, no role of these is applied.
+        messengers: The bots, of the operator's settings or of the world's stand-ins.
     """
 
     env: Environment
     endpoint: Endpoint
+    messengers: MessengerSettings
     edge: str
     project_key: str = field(repr=False)
     keys: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -234,7 +238,7 @@ class UsersHalf:
     @property
     def has_connector(self) -> bool:
         """Whether there is a bot, and so a connector to which agents open their sockets."""
-        return bool(self.env.settings.messengers.bots)
+        return bool(self.messengers.bots)
 
     @property
     def settings(self) -> dict[str, object]:
@@ -250,9 +254,18 @@ class UsersHalf:
             settings["connections.base_url"] = self.endpoint.composio_url
             offered = ",".join(f"{slug}=ac_{slug}" for slug in BY_SLUG)
             settings["connections.services"] = connections.services or offered
-        if self.has_connector:
-            settings["messengers.agents_url"] = self.env.settings.messengers.agents_url or f"https://{self.edge}"
-        return settings | self._billing
+        return settings | self._billing | self._messengers
+
+    @property
+    def _messengers(self) -> dict[str, object]:
+        """The world's bots, unless the operator has some, and the connector's address; nothing without a bot."""
+        own = self.env.settings.messengers
+        if not self.has_connector:
+            return {}
+        world = {} if own.bots else self.endpoint.messengers
+        # The stand-in of Discord has a port of its own, which the platform's machine does not reach.
+        bots = {f"messengers.{name}": value for name, value in world.items() if not name.startswith("discord")}
+        return {**bots, "messengers.agents_url": own.agents_url or f"https://{self.edge}"}
 
     @property
     def _billing(self) -> dict[str, object]:
@@ -288,11 +301,12 @@ class UsersHalf:
     def _connector(self, settings: Mapping[str, object]) -> ConnectorPart:
         """The connector; a messenger's stand-in on the host's loopback may be reached, too."""
         credentials = RelayCredentials(CONNECTOR, "the connector", self.callers, self.authorities, self.report)
-        messengers = self.env.settings.messengers
-        urls = map(urlsplit, (messengers.telegram_url, messengers.slack_url))
-        own = {url.port for url in urls if url.hostname in _LOOPBACK and url.port} - {self.world_port}
-        ports = (self.world_port, *sorted(own))
-        return ConnectorPart(self.env.name, settings, self.connector_keys, credentials, ports)
+        messengers = self.messengers
+        own = (messengers.telegram_url, messengers.slack_url, messengers.whatsapp_url, messengers.discord_url)
+        urls = map(urlsplit, own)
+        ports = {url.port for url in urls if url.hostname in _LOOPBACK and url.port} - {self.world_port}
+        reached = (self.world_port, *sorted(ports))
+        return ConnectorPart(self.env.name, settings, self.connector_keys, credentials, reached)
 
     @property
     def links(self) -> dict[str, str]:
@@ -310,14 +324,12 @@ class UsersHalf:
             links["sockets"] = f"{settings['messengers.agents_url']}/relay"
         return links
 
-    def send_events(self, file: Path, door: str, api: str) -> None:
-        """Have the world's stand-in of Stripe send events to the door, as an operator enters an address at Stripe.
+    def open_door(self, file: Path, door: str, api: str) -> None:
+        """Have the world's stand-ins of vendors send their reports to the door, as an operator enters it at vendors.
 
         Args:
-            file: Of the world, which names the address.
-            door: URL at which this computer reaches the door.
+            file: Of the world, which names the door.
+            door: URL at which this computer reaches it.
             api: URL of the API, whose name the door answers to.
         """
-        if self.endpoint.stripe_url:
-            endpoint = EventEndpoint(f"{door}{EVENTS_PATH}", urlsplit(api).netloc, self.authorities())
-            write_endpoint(file, endpoint)
+        write_door(file, UsersDoor(door, urlsplit(api).netloc, self.authorities()))

@@ -16,6 +16,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.messaging.message import UNDER_WAY, Incoming, IncomingKind, IncomingState, Update, body_of
 from hermesops.model.messaging.messenger import Messenger
+from hermesops.store.message_rows.chats import Chats
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
 from hermesops.store.registry.repositories.base import insert_if_absent
@@ -45,11 +46,13 @@ class IncomingMessages:
     def __init__(self, database: Database, messages: Sealer) -> None:
         self._database = database
         self._messages = messages
+        self._chats = Chats(messages)
 
     def add(self, update: Update) -> bool:
-        """Keep a report of a messenger; ``False`` for one that is here already."""
+        """Keep a report of a messenger, and its chat's address; ``False`` for one that is here already."""
         body = json.dumps(dict(body_of(update)))
         with self._database.writing() as connection:
+            now = self._database.now(connection)
             values = {
                 "messenger": update.messenger.value,
                 "vendor_id": update.vendor_id,
@@ -58,9 +61,12 @@ class IncomingMessages:
                 "account": update.account,
                 "vendor_chat": update.vendor_chat,
                 "body": self._messages.seal(body, place=_place(update.messenger, update.vendor_id)),
-                "received_at": self._database.now(connection),
+                "received_at": now,
             }
-            return insert_if_absent(connection, incoming_messages, values)
+            is_new = insert_if_absent(connection, incoming_messages, values)
+            if is_new and update.address:
+                self._chats.keep(connection, update, now)
+            return is_new
 
     def received(self, *, limit: int = 100) -> tuple[Incoming, ...]:
         """Reports that nobody has looked at, oldest first."""
@@ -172,6 +178,15 @@ class IncomingMessages:
         """The message of a chat that an agent may be at."""
         is_it = sa.and_(_COLUMNS.messenger == messenger.value, _COLUMNS.vendor_chat == vendor_chat, _UNDER_WAY)
         return next(iter(self._list(is_it, 1)), None)
+
+    def newest_of_chats(self, messenger: Messenger, *, limit: int = 1_000) -> tuple[tuple[str, str], ...]:
+        """Chats of a messenger with its id of the newest message of each, the chats that wrote last first."""
+        is_message = sa.and_(_COLUMNS.messenger == messenger.value, _COLUMNS.vendor_id.not_like("%/%"))
+        newest = sa.select(sa.func.max(_COLUMNS.id)).where(is_message).group_by(_COLUMNS.vendor_chat)
+        query = sa.select(_COLUMNS.vendor_chat, _COLUMNS.vendor_id).where(_COLUMNS.id.in_(newest))
+        with self._database.reading() as connection:
+            rows = connection.execute(query.order_by(_COLUMNS.id.desc()).limit(limit))
+            return tuple((row.vendor_chat, row.vendor_id) for row in rows)
 
     def detail_of(self, id_: int) -> str:
         """The detail of how a message ended; empty for none."""

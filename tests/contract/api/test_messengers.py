@@ -7,15 +7,19 @@ from dataclasses import replace
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from hermesops.errors import UnavailableError
+from hermesops.localcloud.vendors import discord, whatsapp
 from hermesops.localcloud.vendors.slack import LocalSlack
 from hermesops.model.messaging.message import Update
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.incoming import IncomingMessages
-from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor
+from hermesops.store.registry.schema.messaging_tables import messenger_chats
+from hermesops.users.messaging.inbound.door import DiscordDoor, SlackDoor, TelegramDoor, WhatsAppDoor
 from hermesops.users.messaging.inbound.links import MessengerLinks
+from hermesops.users.messaging.messengers.whatsapp.read import Reader, verify_token
 from tests.support.real.stores.registries import KEYS
 from tests.support.users.api import Client, UsersApi
 
@@ -24,6 +28,8 @@ pytestmark = pytest.mark.turns(20)
 SECRET = "canary-webhook-secret"  # noqa: S105 - made up
 TELEGRAM = Messenger.TELEGRAM
 SLACK = LocalSlack(secret=SECRET)
+DISCORD = discord.LocalDiscord()
+WHATSAPP = whatsapp.LocalWhatsApp(secret=SECRET)
 
 
 @pytest.fixture(autouse=True)
@@ -32,11 +38,15 @@ def bot(api: UsersApi) -> MessengerAccounts:
     accounts = MessengerAccounts(api.database, KEYS)
     door = TelegramDoor(lambda: (SECRET,), IncomingMessages(api.database, KEYS).add)
     slack_door = SlackDoor(lambda: (SLACK.secret,), IncomingMessages(api.database, KEYS).add)
+    receive = IncomingMessages(api.database, KEYS).add
+    whatsapp_door = WhatsAppDoor(lambda: (WHATSAPP.secret,), receive, Reader(whatsapp.PHONE, b"k" * 32))
     links = MessengerLinks(accounts, {TELEGRAM: "our_bot"})
     for process in api.processes:
         object.__setattr__(process.parts, "messengers", links)
         object.__setattr__(process.parts, "telegram", door)
         object.__setattr__(process.parts, "slack", slack_door)
+        object.__setattr__(process.parts, "whatsapp", whatsapp_door)
+        object.__setattr__(process.parts, "discord", DiscordDoor(DISCORD.public_key, receive))
     return accounts
 
 
@@ -143,3 +153,67 @@ async def test_slack_sends_an_event_again_until_it_is_a_row(api: UsersApi, ada: 
     assert await SLACK.deliver(event, waits_s=(0, 0, 0)) == 3
     assert await SLACK.deliver(event, waits_s=()) == 1
     assert [each.text for each in IncomingMessages(api.all_rows, KEYS).received()] == ["hello"]
+
+
+async def test_reports_of_whatsapp_are_kept_once_with_their_addresses_sealed(api: UsersApi, ada: Client) -> None:
+    first, second = WHATSAPP.message("15550000111", "one"), WHATSAPP.message("15550000222", "two")
+    both = json.dumps(whatsapp.merged(first, second)).encode()
+
+    async def posted(body: bytes, headers: Mapping[str, str]) -> int:
+        headers = {"content-type": "application/json", **headers}
+        return (await ada.http.post("/webhooks/whatsapp", content=body, headers=headers)).status_code
+
+    for body in (both, json.dumps(dict(first)).encode(), both):
+        assert await posted(body, WHATSAPP.signed(body)) == 200
+    large = both + b" " * (2 << 20)
+    assert await posted(large, WHATSAPP.signed(large)) == 200, "larger than other bodies may be"
+    for headers in ({}, WHATSAPP.signed(b"other"), {"x-hub-signature-256": f"sha256={SECRET}"}):
+        assert await posted(both, headers) == 401
+    rows = IncomingMessages(api.all_rows, KEYS).received()
+    assert [row.text for row in rows] == ["one", "two"]
+    with api.all_rows.reading() as connection:
+        chats = connection.execute(sa.select(messenger_chats).order_by(messenger_chats.c.vendor_chat)).all()
+    assert [chat.vendor_chat for chat in chats] == sorted(row.vendor_chat for row in rows)
+    assert "15550000" not in repr(chats) + repr([(row.account, row.vendor_chat) for row in rows])
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_the_address_is_ours_where_whatsapp_asks_by_our_token(api: UsersApi, ada: Client) -> None:
+    assert api.process.parts.whatsapp is not None
+    query = {"hub.mode": "subscribe", "hub.challenge": "1158201444", "hub.verify_token": verify_token(SECRET)}
+    answer = await ada.http.get("/webhooks/whatsapp", params=query)
+    assert (answer.status_code, answer.text, answer.headers["content-type"]) == (
+        200,
+        "1158201444",
+        "text/plain; charset=utf-8",
+    )
+    for token in ("", SECRET, "x"):
+        refused = await ada.http.get("/webhooks/whatsapp", params={**query, "hub.verify_token": token})
+        assert (refused.status_code, "1158201444" in refused.text) == (401, False)
+
+
+async def test_commands_of_discord_are_kept_once_and_forged_ones_refused(api: UsersApi, ada: Client) -> None:
+    command = json.dumps(dict(DISCORD.command("111111", "link", "ABCDEFGH23456789"))).encode()
+
+    async def posted(body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        headers = {"content-type": "application/json", **headers}
+        return await ada.http.post("/webhooks/discord", content=body, headers=headers)
+
+    for _ in range(2):
+        answer = await posted(command, DISCORD.signed(command))
+        assert (answer.status_code, answer.json()["data"]["content"]) == (200, "Received.")
+    for headers in (
+        {},
+        DISCORD.signed(b"other"),
+        DISCORD.signed(command, time.time() - 400),
+        {**DISCORD.signed(command), "x-signature-ed25519": "0" * 128},
+    ):
+        assert (await posted(command, headers)).status_code == 401
+    assert [each.text for each in IncomingMessages(api.all_rows, KEYS).received()] == ["/link ABCDEFGH23456789"]
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_discord_takes_an_address_that_answers_it_and_refuses_forgers(api: UsersApi, ada: Client) -> None:
+    assert api.process.parts.discord is not None
+    assert await DISCORD._is_ours(str(ada.http.base_url.join("/webhooks/discord")))
+    assert not await DISCORD._is_ours(str(ada.http.base_url.join("/webhooks/telegram")))

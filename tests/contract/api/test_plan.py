@@ -11,8 +11,7 @@ import pytest
 
 from hermesops.base.network.http import own_client
 from hermesops.base.waiting import Pending, cancel, pause, until
-from hermesops.localcloud.vendors.stripe.endpoint import EVENTS_PATH, EventEndpoint
-from hermesops.localcloud.vendors.stripe.server import LocalStripe
+from hermesops.localcloud.vendors.stripe.server import EVENTS_PATH, LocalStripe
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import UserId
 from tests.support.billing.plan_world import PlanWorld, plan_world
@@ -33,7 +32,7 @@ async def world(api: UsersApi) -> AsyncIterator[PlanWorld]:
     """The work of workers for users, done beside the API; Stripe's events go to the API."""
     async with plan_world(api.relay.registry, api.relay.registry._database) as world:
         world.secret = world.stripe._secret = STRIPE.secret
-        world.stripe._endpoint = lambda: EventEndpoint(f"{api.process.url}{EVENTS_PATH}")
+        world.stripe.webhook = f"{api.process.url}{EVENTS_PATH}"
         working = asyncio.ensure_future(work(world, api.relay.clock))
         yield world
         await cancel(working)

@@ -12,8 +12,8 @@ import pytest
 
 from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.vendors.stripe import server
-from hermesops.localcloud.vendors.stripe.endpoint import EVENTS_PATH, EventEndpoint, endpoint_in, write_endpoint
 from hermesops.localcloud.vendors.stripe.server import LocalStripe
+from hermesops.localcloud.vendors.users_door import UsersDoor, door_in, write_door
 from tests.support.fakes.credentials import authority_in
 from tests.support.real import edge
 from tests.support.real.monitoring.platform_host import programs
@@ -63,11 +63,11 @@ async def host(
     require(root, "Debian's programs")
     assert root
     folder.mkdir()
-    file = folder / "endpoint.json"
+    file = folder / "door.json"
     async with users_api(tmp_path, registry_url, clock) as api:
         with edge.running(folder, root, [folder / "api.sock"]) as door:
             env = of_api(folder / "of-api", api, door.url)
-            stripe = LocalStripe("http://localhost", STRIPE.secret, partial(endpoint_in, file, EventEndpoint()))
+            stripe = LocalStripe("http://localhost", STRIPE.secret, door=partial(door_in, file))
             async with running(env, ["api", "serve"], folder / "api.sock", folder / "api.log"):
                 yield Host(api, door, stripe, file)
             await stripe.close()
@@ -76,7 +76,7 @@ async def host(
 async def test_paid_subscriptions_become_rows_on_the_platform(host: Host) -> None:
     name = urlsplit(host.door.url).netloc
     stranger = authority_in(host.file.parent, environment="other").certificate
-    write_endpoint(host.file, EventEndpoint(f"{host.door.url}{EVENTS_PATH}", name, stranger))
+    write_door(host.file, UsersDoor(host.door.url, name, stranger))
     host.pays()
 
     async def refused() -> bool | Pending[bool]:
@@ -85,6 +85,6 @@ async def test_paid_subscriptions_become_rows_on_the_platform(host: Host) -> Non
     await until(refused, what="events to be sent", timeout_s=10, every_s=0.05)
     assert host.taken() == set(), "nothing is sent to a door that another authority signed"
 
-    write_endpoint(host.file, EventEndpoint(f"{host.door.url}{EVENTS_PATH}", name, host.door.authorities))
+    write_door(host.file, UsersDoor(host.door.url, name, host.door.authorities))
     await host.stripe.delivered()
     assert host.taken() == {"checkout.session.completed", "customer.subscription.created", "invoice.paid"}

@@ -16,6 +16,8 @@ from tests.support.pages.cutting_proxy import cutting_proxy
 from tests.support.pages.phone_page import PhonePage
 from tests.support.users.messaging import Messaging, dialled, messaging
 
+TITLES = {"slack": "Slack", "whatsapp": "WhatsApp", "discord": "Discord"}
+
 pytestmark = [
     pytest.mark.turns(30),
     pytest.mark.xdist_group("chat page"),
@@ -77,6 +79,31 @@ async def test_a_person_connects_and_gets_answers_with_the_keyboard_alone(
             [r"You: /start " + code, f"Bot: {CONNECTED}", "You: hello", "Bot: hi, Ada"]
         )
         assert not world.telegram.broken
+
+
+@pytest.mark.parametrize(("messenger", "text"), [("slack", "link "), ("whatsapp", "link "), ("discord", "link ")])
+async def test_other_messengers_are_tabs_with_formats_of_their_own(
+    world: Messaging, browser: Browser, ada: Instance, messenger: str, text: str
+) -> None:
+    code = world.accounts.add_code(ada.user_id)
+    async with dialled(world, ada) as gateway, opened(world, browser) as phone:
+        await phone.open(messenger, code)
+        await expect(phone.page.get_by_role("tab", selected=True)).to_have_text(TITLES[messenger])
+        await phone.press_start()
+        await phone.hears(CONNECTED)
+        await phone.say("hello *you*")
+        frame = await gateway.next("inbound")
+        answer = "**bold** and `x < y` & [here](https://example.org/a)"
+        await gateway.send(frame["event"]["source"]["chat_id"], answer, reply_to=frame["event"]["message_id"])
+        bubble = await phone.hears("bold and x < y & here")
+        await expect(bubble.locator("strong")).to_have_text("bold")
+        await expect(bubble.locator("code")).to_have_text("x < y")
+        await expect(phone.bubbles.first).to_have_text(f"You: {text}{code}")
+        await expect(phone.page.get_by_role("button", name="Block the bot")).to_be_visible(visible=messenger != "slack")
+        assert await phone.watched.serious() == []
+    assert not world.slack.broken
+    assert not world.whatsapp.broken
+    assert not world.discord.broken
 
 
 async def test_formats_edits_typing_and_buttons_are_shown(world: Messaging, browser: Browser) -> None:

@@ -1,6 +1,7 @@
 """The socket of the platform's service in a local world: a connection starts it, and again after it has ended."""
 
 import asyncio
+import contextlib
 import os
 import sys
 from ipaddress import IPv4Address
@@ -69,4 +70,36 @@ async def test_the_connector_is_started_by_a_message_without_any_connection(tmp_
 
         await until(begun, what="the service", timeout_s=20, every_s=0.05)
         await connect(url)
+    store.close()
+
+
+async def test_a_service_ends_once_it_is_served_elsewhere_and_who_connects_is_turned_away(tmp_path: Path) -> None:
+    store, door = Store(tmp_path / "world.db"), tmp_path / "door"
+    waits = "import time\nwhile True: time.sleep(1)"
+    script = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(__import__('os').getpid()))\n{waits}"
+    service = Service((sys.executable, "-c", script), {"PATH": os.defpath})
+    async with opened_for_agents(service, store, HOST, 0, asyncio.Event(), door.exists) as url:
+        host, _, port = url.removeprefix("https://").rpartition(":")
+        await asyncio.open_connection(host, int(port))
+
+        async def begun() -> int | Pending[int]:
+            text = (tmp_path / "pid").read_text() if (tmp_path / "pid").exists() else ""
+            return int(text) if text else Pending("not yet")
+
+        number = await until(begun, what="the service", timeout_s=20, every_s=0.05)
+        door.touch()
+
+        process = Path(f"/proc/{number}")
+
+        async def ended() -> bool | Pending[bool]:
+            return not process.exists() or Pending("it runs")  # noqa: ASYNC240 - procfs does not block
+
+        await until(ended, what="its end", timeout_s=20, every_s=0.05)
+        with contextlib.suppress(ConnectionError):
+            reader, _ = await asyncio.open_connection(host, int(port))
+            assert await asyncio.wait_for(reader.read(), 20) == b""
+        (tmp_path / "pid").unlink()
+        door.unlink()
+        await asyncio.open_connection(host, int(port))
+        assert await until(begun, what="the service again", timeout_s=20, every_s=0.05) != number
     store.close()

@@ -20,9 +20,9 @@ from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError
 from hermesops.localcloud.vendors.stripe import server
 from hermesops.localcloud.vendors.stripe.books import Books
-from hermesops.localcloud.vendors.stripe.endpoint import EventEndpoint, endpoint_in, write_endpoint
 from hermesops.localcloud.vendors.stripe.form import parameters_of
 from hermesops.localcloud.vendors.stripe.server import PREFIX, LocalStripe
+from hermesops.localcloud.vendors.users_door import UsersDoor, door_in, write_door
 from hermesops.users.billing.stripe_api import StripeApi, StripeRefusedError
 from tests.support.billing.stripe_events import fresh_secret
 from tests.support.users.api import served
@@ -78,9 +78,8 @@ async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     receiver, secret = Receiver(), fresh_secret()
     app = Starlette(routes=[Route("/take", receiver.take, methods=["POST"])])
     async with served(app) as url:
-        own = EventEndpoint(f"{url}/take")
-        endpoint = partial(endpoint_in, tmp_path / "endpoint.json", own)
-        local = LocalStripe("http://127.0.0.1:1/stripe", secret, endpoint, tmp_path / "stripe.json")
+        door = partial(door_in, tmp_path / "door.json")
+        local = LocalStripe("http://127.0.0.1:1/stripe", secret, f"{url}/take", door, tmp_path / "stripe.json")
         app.router.routes.append(Mount(PREFIX, routes=local.routes()))
         yield World(local, receiver, secret, f"{url}{PREFIX}")
         await local.close()
@@ -111,8 +110,8 @@ async def test_events_go_to_the_platforms_door_once_it_serves_users(
 
     await until(refused, what="each event to be refused once", timeout_s=20, every_s=0.01)
     door = Receiver()
-    async with served(Starlette(routes=[Route("/x", door.take, methods=["POST"])])) as url:
-        write_endpoint(tmp_path / "endpoint.json", EventEndpoint(f"{url}/x", "agents.example"))
+    async with served(Starlette(routes=[Route("/take", door.take, methods=["POST"])])) as url:
+        write_door(tmp_path / "door.json", UsersDoor(url, "agents.example"))
         await world.stripe.delivered()
     assert {stripe.Webhook.construct_event(*event, world.secret)["type"] for event in door.taken} == {
         "checkout.session.completed",
@@ -124,8 +123,8 @@ async def test_events_go_to_the_platforms_door_once_it_serves_users(
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"url": 1}', '{"url": "https://127.0.0.1:9", "authorities": "x"}'])
-async def test_a_damaged_file_of_the_address_breaks_nothing(world: World, tmp_path: Path, text: str) -> None:
-    (tmp_path / "endpoint.json").write_text(text)
+async def test_a_damaged_file_of_the_door_breaks_nothing(world: World, tmp_path: Path, text: str) -> None:
+    (tmp_path / "door.json").write_text(text)
     session = await world.begin()
     world.stripe.books.pay(session["id"])
     await world.stripe.delivered()

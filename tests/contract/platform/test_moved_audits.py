@@ -98,6 +98,7 @@ class Moving:
                 report=lambda _: None,
             ),
             copies=list,
+            door=self.folder / "users-door.json",
             report=lambda _: None,
         )
 

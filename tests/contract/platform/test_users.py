@@ -15,7 +15,7 @@ from hermesops.access.secrets.endpoint import Endpoint
 from hermesops.agents.relay.credential import CallerPem
 from hermesops.agents.relay.routes import API, CONNECTOR
 from hermesops.errors import UnavailableError, UsageError
-from hermesops.localcloud.vendors.stripe.endpoint import EventEndpoint, endpoint_in
+from hermesops.localcloud.vendors.users_door import UsersDoor, door_in
 from hermesops.model.billing.metering import Meter
 from hermesops.model.ids import MachineId
 from hermesops.model.plan import Plan
@@ -187,7 +187,9 @@ def half(
         composio_key="ak_1",
     )
     project_key, unused = "ak_1" if has_project else "", part()
-    return UsersHalf(env, endpoint, EDGE, project_key, dict, unused, str, print, 7001, is_served)
+    return UsersHalf(
+        env, endpoint, env.settings.messengers, EDGE, project_key, dict, unused, str, print, 7001, is_served
+    )
 
 
 def test_in_a_local_world_users_sign_in_at_its_issuer_and_agents_call_the_door(tmp_path: Path) -> None:
@@ -255,15 +257,23 @@ def test_each_bot_needs_its_token() -> None:
             find=lambda spec: secrets.get(spec.name), made=lambda spec, text: secrets.setdefault(spec.name, text)
         ),
     )
-    settings = MessengerSettings.model_validate({"telegram_bot": "our_bot", "slack_app": "A0123456789"})
-    for name in ("telegram.token", "slack.token"):
+    bots = {
+        "telegram_bot": "our_bot",
+        "slack_app": "A0123456789",
+        "whatsapp_number": "15550001111",
+        "discord_app": "1" * 18,
+    }
+    settings = MessengerSettings.model_validate(bots)
+    for name in ("telegram.token", "slack.token", "whatsapp.token", "discord.token"):
         with pytest.raises(UsageError, match=name):
             connector_keys(settings, held)
         secrets[name] = f"of {name}"
     keys = connector_keys(settings, held)
-    assert {name: keys[name] for name in ("telegram_token", "slack_token")} == {
+    assert {name: keys[name] for name in ("telegram_token", "slack_token", "whatsapp_token", "discord_token")} == {
         "telegram_token": "of telegram.token",
         "slack_token": "of slack.token",
+        "whatsapp_token": "of whatsapp.token",
+        "discord_token": "of discord.token",
     }
     assert len(keys["sockets_key"].strip()) == 64
     assert connector_keys(MessengerSettings.model_validate({}), held) == {}
@@ -307,15 +317,32 @@ def test_an_operators_own_prices_and_stripe_win(tmp_path: Path) -> None:
     assert not [name for name in elsewhere if name.startswith("billing.")]
 
 
-def test_events_go_to_the_door_under_the_name_of_the_api(tmp_path: Path) -> None:
-    file, otherwise = tmp_path / "endpoint.json", EventEndpoint("http://127.0.0.1:1/webhooks/stripe/hermes")
-    api = "https://agents.example/api/hermes"
-    half(tmp_path).send_events(file, f"https://{EDGE}", api)
-    assert endpoint_in(file, otherwise) is otherwise, "a world without Stripe sends none"
-    with_stripe(tmp_path).send_events(file, f"https://{EDGE}", api)
-    assert endpoint_in(file, otherwise) == EventEndpoint(
-        f"https://{EDGE}/webhooks/stripe/hermes", "agents.example", "PEM"
-    )
+def test_reports_go_to_the_door_under_the_name_of_the_api(tmp_path: Path) -> None:
+    file = tmp_path / "door.json"
+    assert door_in(file) == UsersDoor(), "each goes to the address that its vendor was told"
+    with_stripe(tmp_path).open_door(file, f"https://{EDGE}", "https://agents.example/api/hermes")
+    assert door_in(file) == UsersDoor(f"https://{EDGE}", "agents.example", "PEM")
+
+
+STAND_INS = {
+    "telegram_bot": "local_bot",
+    "telegram_url": "http://127.0.0.1:1/telegram",
+    "discord_app": "1000000000000000001",
+}
+
+
+def test_the_worlds_bots_are_the_platforms_unless_the_operator_has_one(tmp_path: Path) -> None:
+    users = half(tmp_path)
+    users = replace(users, endpoint=replace(users.endpoint, messengers=STAND_INS))
+    settings = replace(users, messengers=MessengerSettings.model_validate(STAND_INS)).settings
+    assert {name: value for name, value in settings.items() if name.startswith("messengers.")} == {
+        "messengers.telegram_bot": "local_bot",
+        "messengers.telegram_url": "http://127.0.0.1:1/telegram",
+        "messengers.agents_url": f"https://{EDGE}",
+    }, "the stand-in of Discord has a port of its own"
+    own = half(tmp_path, {"MESSENGERS_TELEGRAM_BOT": "my_bot"})
+    settings = replace(own, endpoint=replace(own.endpoint, messengers=STAND_INS)).settings
+    assert [name for name in settings if name.startswith("messengers.")] == ["messengers.agents_url"]
 
 
 def test_nobody_is_served_from_a_registry_that_is_not_the_environments(tmp_path: Path) -> None:

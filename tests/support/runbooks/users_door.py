@@ -62,7 +62,7 @@ class UsersDoor:
             listener.bind(str(path))
             listener.listen()
             listener.setblocking(False)
-            server = Server(Front(_nothing, frozenset(), frozenset()), listener)
+            server = Server(Front(_nothing, frozenset(), {}), listener)
             serving = asyncio.ensure_future(server.serve_until_cancelled())
             try:
                 yield

@@ -5,7 +5,7 @@ import json
 import socket
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +20,16 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from hermesops.base.bell import Bell
 from hermesops.base.waiting import Pending, cancel, until
+from hermesops.connector.serve import discord_gateway
 from hermesops.connector.server import PATH, Connector
 from hermesops.connector.sockets import Delivering
-from hermesops.localcloud.vendors import slack
+from hermesops.localcloud.vendors import discord, slack, whatsapp
+from hermesops.localcloud.vendors.phone.discord_chat import discord_chat
 from hermesops.localcloud.vendors.phone.phone import PREFIX as PHONE
 from hermesops.localcloud.vendors.phone.phone import Phone, to_page
+from hermesops.localcloud.vendors.phone.slack_chat import slack_chat
 from hermesops.localcloud.vendors.phone.telegram_chat import telegram_chat
+from hermesops.localcloud.vendors.phone.whatsapp_chat import whatsapp_chat
 from hermesops.localcloud.vendors.telegram import PREFIX, WEBHOOK_PATH
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, UserId
@@ -37,14 +41,18 @@ from hermesops.store.message_rows.outgoing import OutgoingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry.database import Database
 from hermesops.store.user_rows.accounts import UserAccounts
-from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor
+from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor, WhatsAppDoor
 from hermesops.users.messaging.inbound.router import Router, agent_of
 from hermesops.users.messaging.inbound.routing import Agent
+from hermesops.users.messaging.messengers.discord.gateway import DiscordGateway
+from hermesops.users.messaging.messengers.discord.send import DiscordBot
 from hermesops.users.messaging.messengers.slack.send import SlackBot
 from hermesops.users.messaging.messengers.telegram.read import SECRET_HEADER
 from hermesops.users.messaging.messengers.telegram.send import TelegramBot
+from hermesops.users.messaging.messengers.whatsapp.read import SIGNATURE_HEADER, Reader
+from hermesops.users.messaging.messengers.whatsapp.send import WhatsAppBot
 from hermesops.users.messaging.outbound.answers import Answers
-from hermesops.users.messaging.outbound.bots import SLACK_PACE, TELEGRAM_PACE, Bot
+from hermesops.users.messaging.outbound.bots import DISCORD_PACE, SLACK_PACE, TELEGRAM_PACE, WHATSAPP_PACE, Bot
 from hermesops.users.messaging.outbound.budget import Budget
 from hermesops.users.messaging.outbound.sender import Sender
 from hermesops.users.messaging.outbound.typing_signs import TypingSigns
@@ -69,6 +77,8 @@ class Messaging:
     database: Database
     telegram: StrictTelegram
     slack: slack.LocalSlack
+    whatsapp: whatsapp.LocalWhatsApp
+    discord: discord.LocalDiscord
     vendors_url: str
     port: int = field(default_factory=free_port)
     path: Path | None = None
@@ -79,6 +89,7 @@ class Messaging:
     queued: Bell = field(default_factory=Bell)
     answered: Bell = field(default_factory=Bell)
     running_connector: Connector = field(init=False)
+    gateway: DiscordGateway = field(init=False)
 
     def __post_init__(self) -> None:
         self.accounts = MessengerAccounts(self.database, KEYS)
@@ -86,6 +97,10 @@ class Messaging:
         self.outgoing = OutgoingMessages(self.database, KEYS)
         self.door = TelegramDoor(lambda: ("hook",), self.incoming.add)
         self.slack_door = SlackDoor(lambda: (self.slack.secret,), self.incoming.add)
+        self.whatsapp_door = WhatsAppDoor(
+            lambda: (self.whatsapp.secret,), self.incoming.add, Reader(whatsapp.PHONE, ROOT)
+        )
+        self.whatsapp.report = self.take_of_whatsapp
 
     @property
     def telegram_url(self) -> str:
@@ -96,6 +111,22 @@ class Messaging:
     def slack_url(self) -> str:
         """Of the Web API."""
         return f"{self.vendors_url}{slack.PREFIX}"
+
+    @property
+    def discord_url(self) -> str:
+        """Of the HTTP API."""
+        return f"{self.vendors_url}{discord.PREFIX}"
+
+    @property
+    def whatsapp_url(self) -> str:
+        """Of the Graph API."""
+        return f"{self.vendors_url}{whatsapp.PREFIX}"
+
+    def take_of_whatsapp(self, report: Mapping[str, Any]) -> None:
+        """Take what WhatsApp reports, as the users' API does."""
+        body = json.dumps(dict(report)).encode()
+        self.whatsapp_door.take(body, self.whatsapp.signed(body)[SIGNATURE_HEADER])
+        self.heard.ring()
 
     @property
     def url(self) -> str:
@@ -113,6 +144,21 @@ class Messaging:
         await asyncio.to_thread(self.door.take, body, secret)
         self.heard.ring()
         return Response(status_code=204)
+
+    async def take_event(self, request: Request) -> Response:
+        """Take what Slack reports, as the users' API does."""
+        body, headers = await request.body(), request.headers
+        stamp, signature = headers["x-slack-request-timestamp"], headers["x-slack-signature"]
+        await asyncio.to_thread(self.slack_door.take, body, stamp, signature, time.time())
+        self.heard.ring()
+        return Response(status_code=204)
+
+    async def take_report(self, request: Request) -> Response:
+        """Take what WhatsApp reports, as the users' API does."""
+        body, signature = await request.body(), request.headers[SIGNATURE_HEADER]
+        await asyncio.to_thread(self.whatsapp_door.take, body, signature)
+        self.heard.ring()
+        return Response(status_code=200)
 
     def say(self, person: int, text: str) -> None:
         """Have Telegram report what a person writes, to a process that rings."""
@@ -165,10 +211,16 @@ class Messaging:
         router = Router(self.accounts, agents, self.incoming, self.outgoing, self.heard, self.queued, self.answered)
         telegram_bot = TelegramBot(lambda: self.telegram.token, self.telegram_url)
         slack_bot = SlackBot(lambda: self.slack.token, self.slack_url)
+        whatsapp_bot = WhatsAppBot(lambda: self.whatsapp.token, whatsapp.PHONE, whatsapp.ACCOUNT, self.whatsapp_url)
+        discord_bot = DiscordBot(lambda: self.discord.token, self.discord_url)
+        self.gateway = discord_gateway(discord_bot, self.incoming, self.heard)
         signs = TypingSigns(Messenger.TELEGRAM, self.incoming, telegram_bot.show_typing)
         senders = (
             self._sender(Bot(Messenger.TELEGRAM, TELEGRAM_PACE, telegram_bot.send)),
             self._sender(Bot(Messenger.SLACK, SLACK_PACE, slack_bot.send)),
+            self._sender(Bot(Messenger.WHATSAPP, WHATSAPP_PACE, whatsapp_bot.send)),
+            self._sender(Bot(Messenger.DISCORD, DISCORD_PACE, discord_bot.send)),
+            self.gateway.run(),
         )
 
         listener = unix_listener(self.path) if self.path else socket.create_server((HOST, self.port))
@@ -196,26 +248,39 @@ async def messaging(database: Database) -> AsyncIterator[Messaging]:
     """The local world's messengers, and everything that a test may run beside them."""
     listener = socket.create_server((HOST, 0))
     url = f"http://{HOST}:{listener.getsockname()[1]}"
-    telegram, local_slack = StrictTelegram(webhook=f"{url}{WEBHOOK_PATH}", secret="hook"), slack.LocalSlack()
-    world = Messaging(database, telegram, local_slack, url)
-    phone = Phone([telegram_chat(telegram)])
+    telegram = StrictTelegram(webhook=f"{url}{WEBHOOK_PATH}", secret="hook")
+    local_slack = slack.LocalSlack(webhook=f"{url}{slack.WEBHOOK_PATH}")
+    local_whatsapp = whatsapp.LocalWhatsApp(webhook=f"{url}{whatsapp.WEBHOOK_PATH}")
+    local_discord = discord.LocalDiscord()
+    world = Messaging(database, telegram, local_slack, local_whatsapp, local_discord, url)
+    chats = [telegram_chat(telegram), slack_chat(local_slack), whatsapp_chat(local_whatsapp)]
+    phone = Phone([*chats, discord_chat(local_discord)])
     routes = [
         Mount(PREFIX, routes=telegram.routes()),
         Mount(slack.PREFIX, routes=local_slack.routes()),
+        Mount(whatsapp.PREFIX, routes=local_whatsapp.routes()),
+        Mount(discord.PREFIX, routes=local_discord.routes()),
         Route(PHONE, to_page),
         Mount(PHONE, routes=phone.routes()),
         Route(WEBHOOK_PATH, world.take, methods=["POST"]),
+        Route(slack.WEBHOOK_PATH, world.take_event, methods=["POST"]),
+        Route(whatsapp.WEBHOOK_PATH, world.take_report, methods=["POST"]),
     ]
     config = uvicorn.Config(
         Starlette(routes=routes), log_config=None, lifespan="off", timeout_graceful_shutdown=1
     )  # pages wait long for changes
     server = uvicorn.Server(config)
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
-    telegram.open()
+    vendors = (telegram, local_slack, local_whatsapp)
+    for vendor in vendors:
+        vendor.open()
+    await local_discord.open()
     try:
         yield world
     finally:
-        await telegram.close()
+        await local_discord.close()
+        for vendor in vendors:
+            await vendor.close()
         server.should_exit = True
         await asyncio.wait_for(serving, 10)
 

@@ -3,8 +3,9 @@
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hermesops.base.waiting import Pending, until
 from hermesops.model.fleet.instance import Instance
@@ -143,5 +144,68 @@ class SlackPhone(Phone):
         return dict(self.world.slack.broken)
 
 
-PHONES: tuple[type[Phone], ...] = (TelegramPhone, SlackPhone)
+@dataclass
+class WhatsAppPhone(Phone):
+    """WhatsApp."""
+
+    def __post_init__(self) -> None:
+        self.messenger = Messenger.WHATSAPP
+        self.number = f"1555000{self.person}"
+        self._last: Mapping[str, Any] = {}
+        self.someone = self.world.whatsapp.person(self.number)
+
+    @property
+    def vendor_chat(self) -> str:
+        return self.world.whatsapp_door.reader.person(self.someone.user_id)
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return self.someone.log.texts
+
+    def report(self, text: str) -> None:
+        self._last = self.world.whatsapp.message(self.number, text)
+        self.repeat()
+
+    def repeat(self) -> None:
+        self.world.take_of_whatsapp(self._last)
+
+    def limit(self, seconds: float) -> None:
+        self.world.whatsapp.limit(seconds)
+
+    def broken(self) -> dict[str, int]:
+        return dict(self.world.whatsapp.broken)
+
+
+@dataclass
+class DiscordPhone(Phone):
+    """Discord."""
+
+    def __post_init__(self) -> None:
+        self.messenger = Messenger.DISCORD
+        self._last: Mapping[str, Any] = {}
+        self.someone = self.world.discord.person(f"10000{self.person}")
+
+    @property
+    def vendor_chat(self) -> str:
+        return self.someone.chat
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return self.someone.log.texts
+
+    def report(self, text: str) -> None:
+        self._last = self.world.discord.message(self.someone.id, text)
+        self.repeat()
+
+    def repeat(self) -> None:
+        self.world.discord.post(self._last)
+
+    def limit(self, seconds: float) -> None:
+        self.world.discord.limit(seconds)
+
+    def broken(self) -> dict[str, int]:
+        return dict(self.world.discord.broken)
+
+
+PHONES: tuple[type[Phone], ...] = (TelegramPhone, SlackPhone, WhatsAppPhone, DiscordPhone)
 """One of each messenger."""

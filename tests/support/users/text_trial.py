@@ -44,8 +44,18 @@ def _of_slack(written: str) -> list[str]:
     return mentions + ["length"] * (len(written) > 4000) + ["fence"] * (written.count("```") % 2)
 
 
+def _of_whatsapp(written: str) -> list[str]:
+    return ["length"] * (len(written.encode("utf-16-le")) > 2 * 4096) + ["fence"] * (written.count("```") % 2)
+
+
+def _of_discord(written: str) -> list[str]:
+    return ["length"] * (len(written.encode("utf-16-le")) > 2 * 2000) + ["fence"] * (written.count("```") % 2)
+
+
 PROBLEMS: Mapping[Messenger, Callable[[str], list[str]]] = {
     Messenger.TELEGRAM: _of_telegram,
     Messenger.SLACK: _of_slack,
+    Messenger.WHATSAPP: _of_whatsapp,
+    Messenger.DISCORD: _of_discord,
 }
 """What is wrong with a part as it is sent, by messenger."""

@@ -1,6 +1,7 @@
 """Which bots an environment has: those of its settings, or of its local world's stand-ins where it sets none."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,10 @@ from hermesops.settings.environment import Environment
 from tests.support.fakes.parts import part
 
 PHONE = "http://127.0.0.1:1/phone/"
-WORLD = {
-    "telegram_url": "http://127.0.0.1:1/telegram",
-    "telegram_bot": "local_hermes_bot",
+WORLD: Mapping[str, Any] = {
+    "messengers": {"telegram_url": "http://127.0.0.1:1/telegram", "telegram_bot": "local_hermes_bot"},
     "connector_url": "https://10.0.0.1:18092",
+    "door_url": "",
     "phone_url": PHONE,
 }
 
@@ -28,7 +29,7 @@ def container(home: Path, name: str = "local", *, vendors: bool = True, **settin
     if name != "local":
         given["HERMESOPS_API_URL"] = "https://api.example.org/api/v1"
     env = Environment.load(name, given)
-    facts = WORLD if vendors else dict.fromkeys(WORLD, "")
+    facts = WORLD if vendors else {**dict.fromkeys(WORLD, ""), "messengers": {}}
     container_ = part(env=env, endpoint=part(**facts))
     container_.messenger_settings = messenger_settings(container_)
     return container_
@@ -37,9 +38,15 @@ def container(home: Path, name: str = "local", *, vendors: bool = True, **settin
 def test_a_local_world_with_vendors_offers_its_own_bot_at_its_own_connector(tmp_path: Path) -> None:
     container_ = container(tmp_path)
     settings = container_.messenger_settings
-    assert (settings.telegram_bot, settings.telegram_url) == ("local_hermes_bot", WORLD["telegram_url"])
+    assert (settings.telegram_bot, settings.telegram_url) == ("local_hermes_bot", "http://127.0.0.1:1/telegram")
     assert settings.agents_url == "https://10.0.0.1:18092"
     assert link_addresses(container_)[Messenger.TELEGRAM].format(bot="b", code="CODE") == f"{PHONE}#/telegram/CODE"
+
+
+def test_agents_open_their_sockets_at_the_door_of_the_worlds_platform_once_it_serves_users(tmp_path: Path) -> None:
+    container_ = container(tmp_path)
+    container_.endpoint.door_url = "https://10.0.0.1:18091"
+    assert messenger_settings(container_).agents_url == "https://10.0.0.1:18091"
 
 
 def test_the_operators_own_bot_wins(tmp_path: Path) -> None:

@@ -8,11 +8,15 @@ from hermesops.access.secrets.catalog import (
     BILLING_SECRET,
     CONNECTIONS_KEY,
     CONNECTOR_KEY,
+    DISCORD_TOKEN,
     MESSAGES_KEY,
     SLACK_SECRET,
     SLACK_TOKEN,
     TELEGRAM_SECRET,
     TELEGRAM_TOKEN,
+    WHATSAPP_KEY,
+    WHATSAPP_SECRET,
+    WHATSAPP_TOKEN,
 )
 from hermesops.base import assets
 from hermesops.platform.parts.user_credentials import PROCESSES
@@ -46,6 +50,8 @@ def test_roles_read_the_files_that_the_command_writes() -> None:
         BILLING_SECRET.name,
         TELEGRAM_SECRET.name,
         SLACK_SECRET.name,
+        WHATSAPP_SECRET.name,
+        WHATSAPP_KEY.name,
         *(f"relay-{number}.pem" for number in PROCESSES),
     }
     variables, folder = defaults_of(CONNECTIONS), str(defaults_of(API)[f"__{API}_issued_folder"])
@@ -55,7 +61,7 @@ def test_roles_read_the_files_that_the_command_writes() -> None:
     assert issued == f"{folder}/{CONNECTIONS_KEY.name}"
     connector = defaults_of(CONNECTOR)
     assert str(connector[f"__{CONNECTOR}_issued_folder"]).replace(CONNECTOR, API) == folder
-    keys = {CONNECTOR_KEY.name, TELEGRAM_TOKEN.name, SLACK_TOKEN.name}
+    keys = {CONNECTOR_KEY.name, TELEGRAM_TOKEN.name, SLACK_TOKEN.name, WHATSAPP_TOKEN.name, DISCORD_TOKEN.name}
     assert set(connector[f"__{CONNECTOR}_issued_files"]) == {*keys, "relay-connector.pem"}
 
 

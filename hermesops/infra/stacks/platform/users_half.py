@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from hermesops.errors import Hint, UsageError
 from hermesops.infra.stacks.platform.spec import PlatformSpec
+from hermesops.settings.sections import BOT_SETTINGS
 
 SIGNED_IN = "/hermes-max/sign-in/callback"
 """Path to which the issuer sends browsers back; that of ``hermesops.api.routes.sign_in``."""
@@ -75,7 +76,7 @@ def users_half(spec: PlatformSpec) -> UsersHalf | None:
         agents_url = str(connections.get("agents_url") or f"https://{host}/mcp")
         _require_same("connections.agents_url", agents_url, f"https://{host}/mcp")
     sockets_url = ""
-    if messengers.get("telegram_bot") or messengers.get("slack_app"):
+    if any(messengers.get(name) for name in BOT_SETTINGS.values()):
         sockets_url = str(messengers.get("agents_url") or f"https://{host}")
         _require_same("messengers.agents_url", sockets_url, f"https://{host}")
     return UsersHalf(host, agents_url, sockets_url, has_issuer=bool(web.get("issuer")))

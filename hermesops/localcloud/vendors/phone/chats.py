@@ -72,8 +72,8 @@ class PhoneChat:
         changed: Waits until the chat has another version than this, or for so many seconds.
         say: Writes as the person; ``False`` where too much waits.
         start: Presses start with a code, as an address that opens the chat does; ``False`` as of ``say``.
-        press: Presses a button of a message.
-        block: Blocks the bot, or does so no more.
+        press: Presses a button of a message; ``None`` where the bot shows none.
+        block: Blocks the bot, or does so no more; ``None`` where the messenger's people cannot.
     """
 
     key: str
@@ -83,5 +83,5 @@ class PhoneChat:
     changed: Callable[[int, float], Awaitable[None]]
     say: Callable[[str], bool]
     start: Callable[[str], bool]
-    press: Callable[[int, str], bool]
-    block: Callable[[bool], bool]
+    press: Callable[[int, str], bool] | None = None
+    block: Callable[[bool], bool] | None = None

@@ -78,7 +78,10 @@ class Phone:
     async def _list(self, request: Request) -> Response:
         if not _is_of_here(request):
             return _refusal()
-        rows = [{"key": chat.key, "title": chat.title, "bot": chat.bot} for chat in self._chats.values()]
+        rows = [
+            {"key": chat.key, "title": chat.title, "bot": chat.bot, "blocks": chat.block is not None}
+            for chat in self._chats.values()
+        ]
         return JSONResponse({"messengers": rows}, headers=_HEADERS)
 
     async def _read(self, request: Request) -> Response:
@@ -105,9 +108,9 @@ class Phone:
                 is_taken = chat.say(text)
             case "start":
                 is_taken = chat.start(str(body.get("code", ""))[:64])
-            case "press" if isinstance(message := body.get("message"), int):
+            case "press" if chat.press and isinstance(message := body.get("message"), int):
                 is_taken = chat.press(message, str(body.get("data", ""))[:64])
-            case "block":
+            case "block" if chat.block:
                 is_taken = chat.block(body.get("is_blocked") is True)
             case _:
                 return Response(status_code=HTTPStatus.BAD_REQUEST)

@@ -35,7 +35,7 @@ def telegram_chat(telegram: LocalTelegram) -> PhoneChat:
     return PhoneChat(
         key="telegram",
         title="Telegram",
-        bot=BOT,
+        bot=f"@{BOT}",
         read=read,
         changed=telegram.changed,
         say=lambda text: telegram.post(telegram.message(PERSON, text)),

@@ -15,6 +15,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import httpx
 import structlog
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -23,13 +24,17 @@ from starlette.routing import Route
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError
 from hermesops.localcloud.vendors.stripe.books import Books
-from hermesops.localcloud.vendors.stripe.endpoint import EventEndpoint
 from hermesops.localcloud.vendors.stripe.errors import StripeError
 from hermesops.localcloud.vendors.stripe.form import parameters_of
 from hermesops.localcloud.vendors.stripe.meters import METERS, summaries
 from hermesops.localcloud.vendors.stripe.pages import LARGEST, PayersPages
+from hermesops.localcloud.vendors.users_door import UsersDoor
 
 PREFIX = "/stripe"
+EVENTS_PATH = "/webhooks/stripe/hermes"
+"""Path of the users' API that takes events."""
+
+_ANSWER_S = 10.0
 _AGAIN_S = (0.5, 2.0, 5.0, 15.0, *[60.0] * 60)
 """Seconds between deliveries of an event that was not taken. Stripe repeats for three days, this one for an hour."""
 
@@ -59,7 +64,8 @@ class LocalStripe:
     Args:
         url: Its own, with its prefix.
         secret: Signs events.
-        endpoint: Finds the address that takes events, at each delivery.
+        webhook: Takes events; empty where nobody does.
+        door: Says where events go, at each.
         file: Keeps the account; ``None`` for nowhere.
         clock: Seconds since 1970.
     """
@@ -68,7 +74,8 @@ class LocalStripe:
         self,
         url: str,
         secret: str,
-        endpoint: Callable[[], EventEndpoint] = EventEndpoint,
+        webhook: str = "",
+        door: Callable[[], UsersDoor] = UsersDoor,
         file: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -85,7 +92,7 @@ class LocalStripe:
         """Seconds until an event for a meter is in sums."""
 
         self._secret = secret
-        self._endpoint = endpoint
+        self.webhook, self._door = webhook, door
         self._answers: dict[str, tuple[str, Mapping[str, Any]]] = {}
         self._deliveries: set[asyncio.Task[None]] = set()
         self._metering: set[str] = set()
@@ -265,14 +272,19 @@ class LocalStripe:
 
     async def _is_taken(self, body: str) -> bool:
         """Whether the address of this moment takes an event; an account without one has no events."""
+        headers = {"stripe-signature": signature_of(body, self._secret, self.books.now)}
         try:
-            endpoint = self._endpoint()
+            door = self._door()
+            if not (door.url or self.webhook):
+                return True
+            webhook = self.webhook or EVENTS_PATH
+            response = await door.request("POST", webhook, content=body, headers=headers, within_s=_ANSWER_S)
         except HermesError as error:
             log.warning("stripe_endpoint_unknown", why=error.message)
             return False
-        if not endpoint.url:
-            return True
-        return await endpoint.take(body, signature_of(body, self._secret, self.books.now))
+        except httpx.HTTPError:
+            return False
+        return response.is_success
 
 
 def signature_of(body: str, secret: str, now: int) -> str:

@@ -16,6 +16,7 @@ __all__ = [
     "incoming_messages",
     "link_codes",
     "messenger_accounts",
+    "messenger_chats",
     "metadata",
     "outgoing_messages",
 ]
@@ -35,6 +36,21 @@ messenger_accounts = sa.Table(
     # An agent may write to the chats of its user alone, and finds a chat by its name.
     sa.UniqueConstraint("messenger", "vendor_chat", name="uq_messenger_accounts_chat"),
 )
+
+messenger_chats = sa.Table(
+    "messenger_chats",
+    metadata,
+    sa.Column("messenger", sa.String(16), primary_key=True),
+    # A keyed digest of the person's id, where that id is a telephone number.
+    sa.Column("vendor_chat", sa.String(64), primary_key=True),
+    # Where the bot writes to.
+    sa.Column("address", sa.Text, nullable=False, info={SEALED: MESSAGES}),
+    # When the person wrote last: for how long the bot may answer.
+    sa.Column("heard_at", UtcTimestamp, nullable=False, index=True),
+    # When that was known here.
+    sa.Column("noted_at", UtcTimestamp, nullable=False),
+)
+"""Chats of messengers whose bots write to another address than the chat's id, and for a limited time."""
 
 link_codes = sa.Table(
     "link_codes",

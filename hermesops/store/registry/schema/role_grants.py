@@ -12,6 +12,7 @@ from hermesops.store.registry.schema.messaging_tables import (
     incoming_messages,
     link_codes,
     messenger_accounts,
+    messenger_chats,
     outgoing_messages,
 )
 from hermesops.store.registry.schema.tables import (
@@ -163,6 +164,12 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
             insert=(*("messenger", "vendor_id", "kind", "state", "account", "vendor_chat", "body", "received_at"),),
             numbers=True,
         ),
+        TableRights(
+            messenger_chats,
+            select=("messenger", "vendor_chat", "heard_at"),
+            insert=ALL,
+            update=("address", "heard_at", "noted_at"),
+        ),
         TableRights(billing_events, select=("id",), insert=("body", "signature", "received_at"), numbers=True),
     ),
     CONNECTOR: (
@@ -171,6 +178,7 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
         TableRights(hermes_instances, select=("id", "user_id", "plan", "status", "created_at", "last_heartbeat")),
         TableRights(instance_details, select=("instance_id", "region", "model_token_generation", "model_token_floor")),
         TableRights(messenger_accounts, select=ALL, insert=ALL, update=ALL, deletes=True),
+        TableRights(messenger_chats, select=ALL, deletes=True),
         TableRights(link_codes, select=ALL, update=("used_at",)),
         TableRights(
             incoming_messages,
@@ -179,7 +187,9 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
                 *("kind", "state", "body", "user_id", "instance_id", "fence", "tries", "sent_at", "ended_at"),
                 "detail",
             ),
+            insert=(*("messenger", "vendor_id", "kind", "state", "account", "vendor_chat", "body", "received_at"),),
             deletes=True,
+            numbers=True,
         ),
         TableRights(
             outgoing_messages,

@@ -1,16 +1,19 @@
 """Takes what messengers report at the door: verified over its raw bytes, read, one row, and then it is ours.
 
 Source: Telegram Bot API, "setWebhook": a report that was not answered with success is sent again. Slack, "The Events
-API": it is sent again at most three times, within six minutes.
+API": it is sent again at most three times, within six minutes. WhatsApp Business Platform, "Webhooks": for seven days.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hermesops.errors import RefusedError
 from hermesops.model.messaging.message import Update
+from hermesops.users.messaging.messengers.discord import interactions as discord
 from hermesops.users.messaging.messengers.slack import read as slack
 from hermesops.users.messaging.messengers.telegram import read as telegram
+from hermesops.users.messaging.messengers.whatsapp import read as whatsapp
 from hermesops.wire.strict_json import MalformedJSONError
 
 
@@ -86,3 +89,83 @@ class SlackDoor:
         if isinstance(report, Update):
             self.receive(report)
         return report.text if isinstance(report, slack.Challenge) else ""
+
+
+@dataclass(frozen=True)
+class WhatsAppDoor:
+    """Takes reports of WhatsApp's, several in one body.
+
+    Attributes:
+        secrets: Of the app, read for each body: two while one is changed.
+        receive: Writes a report into a row, unless it is there already.
+    """
+
+    secrets: Callable[[], Sequence[str]]
+    receive: Callable[[Update], bool]
+    reader: whatsapp.Reader
+
+    def take(self, body: bytes, signature: str) -> None:
+        """Verify a body and keep its reports; those that concern nobody are dropped.
+
+        Args:
+            signature: ``X-Hub-Signature-256``.
+
+        Raises:
+            UnsignedReportError: See there.
+            UnavailableError: A row could not be written: WhatsApp sends the whole body again.
+        """
+        if len(body) > whatsapp.LARGEST or not whatsapp.is_whatsapps(body, signature, self.secrets()):
+            raise UnsignedReportError("the report does not come from WhatsApp")
+        try:
+            updates = self.reader.read(body)
+        except MalformedJSONError:
+            return  # as above
+        for update in updates:
+            self.receive(update)
+
+    def confirm(self, query: Mapping[str, str]) -> str:
+        """The text to answer to WhatsApp's question whether the address is ours.
+
+        Raises:
+            UnsignedReportError: It does not ask by our token.
+        """
+        challenge = whatsapp.challenge_of(query, self.secrets())
+        if challenge is None:
+            raise UnsignedReportError("the question does not come from WhatsApp")
+        return challenge
+
+
+@dataclass(frozen=True)
+class DiscordDoor:
+    """Takes interactions of Discord's: commands that people choose in their chat with the bot.
+
+    Attributes:
+        public_key: Of the application.
+        receive: Writes a command into a row, unless it is there already.
+    """
+
+    public_key: str
+    receive: Callable[[Update], bool]
+
+    def take(self, body: bytes, timestamp: str, signature: str, now: float) -> Mapping[str, Any]:
+        """Verify an interaction and keep it; returns the answer.
+
+        Args:
+            timestamp: ``X-Signature-Timestamp``.
+            signature: ``X-Signature-Ed25519``.
+            now: Seconds since 1970.
+
+        Raises:
+            UnsignedReportError: See there; Discord tries this at times.
+            UnavailableError: The row could not be written: the person sees that the command failed.
+        """
+        is_small = len(body) <= discord.LARGEST
+        if not is_small or not discord.is_discords(body, timestamp, signature, self.public_key, now):
+            raise UnsignedReportError("the interaction does not come from Discord")
+        try:
+            interaction = discord.read(body)
+        except MalformedJSONError:
+            return {}
+        if interaction.update is not None:
+            self.receive(interaction.update)
+        return interaction.answer

@@ -1,6 +1,6 @@
 """Which messengers a user has linked, and codes that link one more.
 
-Source: Telegram Bot API, "Deep linking"; Slack, "Deep linking into Slack".
+Source: Telegram Bot API, "Deep linking"; Slack, "Deep linking into Slack"; WhatsApp's help, "How to use click to chat".
 """
 
 import asyncio
@@ -17,11 +17,14 @@ from hermesops.store.message_rows.accounts import CODE_LIFE, MessengerAccounts
 ADDRESSES: Mapping[Messenger, str] = {
     Messenger.TELEGRAM: "https://t.me/{bot}?start={code}",
     Messenger.SLACK: "https://slack.com/app_redirect?app={bot}",
+    Messenger.WHATSAPP: "https://wa.me/{bot}?text=link%20{code}",
+    Messenger.DISCORD: "https://discord.com/users/{bot}",
 }
-"""Addresses that open the chat with our bot, by messenger; Telegram's sends it the code, too."""
+"""Addresses that open the chat with our bot, by messenger; Telegram's and WhatsApp's have the code in them, too."""
 
-_TEXTS = {Messenger.TELEGRAM: "/start {code}", Messenger.SLACK: "link {code}"}
-"""Messages that link the account that they come from: Slack lets no message begin with a slash."""
+_TEXTS = {Messenger.TELEGRAM: "/start {code}"}
+_TEXT = "link {code}"
+"""Message that links the account that it comes from: not every messenger lets one begin with a slash."""
 
 
 class NotOfferedError(RefusedError):
@@ -45,7 +48,7 @@ class LinkCode:
 
 def text_of_code(messenger: Messenger, code: str) -> str:
     """The message that uses a code up. Pure."""
-    return _TEXTS[messenger].format(code=code)
+    return _TEXTS.get(messenger, _TEXT).format(code=code)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import structlog
 from hermesops.base.bell import Bell
 from hermesops.errors import HermesError
 from hermesops.model.ids import UserId
-from hermesops.model.messaging.message import Incoming, IncomingState, LinkedAccount
+from hermesops.model.messaging.message import Incoming, IncomingKind, IncomingState, LinkedAccount
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
@@ -19,6 +19,7 @@ from hermesops.users.messaging.inbound.routing import (
     DISCONNECTED,
     INVALID_CODE,
     Agent,
+    Fail,
     Link,
     Mark,
     Queue,
@@ -27,6 +28,7 @@ from hermesops.users.messaging.inbound.routing import (
     Unlink,
     route,
 )
+from hermesops.users.messaging.outbound.reports import failure_of
 from hermesops.users.messaging.texts.parts import line_of
 
 _LOOK_S = 1.0
@@ -77,6 +79,8 @@ class Router:
 
     def _carry_out(self, incoming: Incoming, decision: Route, account: LinkedAccount | None) -> None:
         user_id = account.user_id if account else None
+        if incoming.kind is IncomingKind.MESSAGE and account is not None and account.blocked_at is not None:
+            self.accounts.mark_blocked(incoming.messenger, incoming.account, is_blocked=False)
         match decision:
             case Queue(owner, instance_id, is_command):
                 if account and account.blocked_at:  # who writes to the bot has not blocked it
@@ -97,9 +101,23 @@ class Router:
             case Mark(is_blocked):
                 self.accounts.mark_blocked(incoming.messenger, incoming.account, is_blocked=is_blocked)
                 detail = "blocked" if is_blocked else "unblocked"
+            case Fail(number, code):
+                detail = self._fail(incoming, number, code)
             case Reply(text, detail, is_once):
                 self._reply(incoming, text, is_once=is_once)
         self.incoming.end(incoming.id, IncomingState.HANDLED, detail, user_id=user_id)
+
+    def _fail(self, incoming: Incoming, number: int, code: str) -> str:
+        """Record that a part failed which the messenger had taken; returns a word for operators."""
+        part = self.outgoing.taken(number, incoming.messenger, incoming.vendor_id)
+        if part is None:
+            return "not ours"
+        record, is_blocked = failure_of(part, code)
+        self.outgoing.fail(part, record.state, record.after, record.detail)
+        account = self.accounts.of_chat(part.messenger, part.vendor_chat) if is_blocked else None
+        if account is not None:
+            self.accounts.mark_blocked(account.messenger, account.account, is_blocked=True)
+        return f"out-{number} is {record.state}"
 
     def _reply(self, incoming: Incoming, text: str, *, is_once: bool = False) -> None:
         """Queue a line of the platform's. ``is_once``: at most one a day to an account, however much it writes."""

@@ -61,6 +61,19 @@ class Queue:
 
 
 @dataclass(frozen=True)
+class Fail:
+    """Record that a message of ours failed that the messenger had taken.
+
+    Attributes:
+        number: Ours of it.
+        code: The messenger's word for why.
+    """
+
+    number: int
+    code: str
+
+
+@dataclass(frozen=True)
 class Reply:
     """Answer in the agent's place.
 
@@ -74,7 +87,7 @@ class Reply:
     is_once: bool = False
 
 
-Route = Link | Unlink | Mark | Queue | Reply
+Route = Link | Unlink | Mark | Queue | Fail | Reply
 
 STRANGER = (
     "This chat is not connected with an agent. To connect it, open your chat page and choose this messenger there."
@@ -96,6 +109,9 @@ def route(incoming: Incoming, account: LinkedAccount | None, agent: Agent | None
     """
     if incoming.kind in {IncomingKind.BLOCKED, IncomingKind.UNBLOCKED}:
         return Mark(incoming.kind is IncomingKind.BLOCKED)
+    if incoming.kind is IncomingKind.FAILED:
+        number, _, code = incoming.text.partition(" ")
+        return Fail(int(number) if number.isdecimal() else 0, code)
     if match := _LINK.match(incoming.text):
         return Link(match["code"])
     if account is None:

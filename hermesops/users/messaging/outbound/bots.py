@@ -10,7 +10,7 @@ from hermesops.model.messaging.messenger import Messenger
 from hermesops.settings.sections import MessengerSettings
 from hermesops.users.messaging.outbound.budget import Pace
 from hermesops.users.messaging.outbound.delivery import Delivery
-from hermesops.users.messaging.secrets import slack_bot, telegram_bot
+from hermesops.users.messaging.secrets import discord_bot, slack_bot, telegram_bot, whatsapp_bot
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,12 @@ The tenth is for messages that take longer to arrive than the next one does.
 SLACK_PACE = Pace(chat_s=1.1, a_second=5)
 """Slack documents a message a second to a channel, and several hundred a minute to a workspace."""
 
+WHATSAPP_PACE = Pace(chat_s=6.5, a_second=40, burst=10)
+"""WhatsApp documents a message to a person in six seconds, of which up to 45 may come at once, and 80 a second."""
+
+DISCORD_PACE = Pace(chat_s=1.05, a_second=30, burst=4)
+"""Discord tells its limits in its answers, some five messages to a chat in five seconds, and fifty requests in all."""
+
 
 def bots_of(settings: MessengerSettings, secrets: Secrets) -> tuple[Bot, ...]:
     """The bots that are set.
@@ -51,8 +57,13 @@ def bots_of(settings: MessengerSettings, secrets: Secrets) -> tuple[Bot, ...]:
         bots.append(Bot(Messenger.TELEGRAM, TELEGRAM_PACE, telegram.send, telegram.show_typing))
     if settings.slack_app:
         bots.append(Bot(Messenger.SLACK, SLACK_PACE, slack_bot(settings, secrets).send))
+    if settings.whatsapp_number:
+        bots.append(Bot(Messenger.WHATSAPP, WHATSAPP_PACE, whatsapp_bot(settings, secrets).send))
+    if settings.discord_app:
+        discord = discord_bot(settings, secrets)
+        bots.append(Bot(Messenger.DISCORD, DISCORD_PACE, discord.send, discord.show_typing))
     if not bots:
         hint = Hint(("settings", "set", "messengers.telegram_bot", "NAME"))
-        missing = "missing messengers.telegram_bot or messengers.slack_app, the bot by which users write to agents"
-        raise UsageError(missing, hint=hint)
+        names = "messengers.telegram_bot, messengers.slack_app, messengers.whatsapp_number or messengers.discord_app"
+        raise UsageError(f"missing {names}, the bot by which users write to agents", hint=hint)
     return tuple(bots)

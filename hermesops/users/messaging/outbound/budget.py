@@ -11,10 +11,12 @@ class Pace:
     Attributes:
         chat_s: Seconds between two messages of one chat.
         a_second: Messages of all chats in a second.
+        burst: Messages of one chat that may come at once, if it had fewer before.
     """
 
     chat_s: float
     a_second: int
+    burst: int = 1
 
 
 _MOST_CHATS = 100_000
@@ -29,13 +31,19 @@ class Budget:
     """
 
     pace: Pace
-    _last: dict[str, float] = field(default_factory=dict)
+    _full: dict[str, float] = field(default_factory=dict)
+    """When each chat has its whole burst again."""
+
     _recent: deque[float] = field(default_factory=deque)
     _held_until: float = float("-inf")
 
     def hold(self, until: float) -> None:
         """Take nothing before a time of the same clock."""
         self._held_until = max(self._held_until, until)
+
+    def held_s(self, now: float) -> float:
+        """Seconds for which nothing is taken; 0 for none."""
+        return max(0.0, self._held_until - now)
 
     def take(self, chat: str, now: float) -> bool:
         """Whether a message may be sent to a chat now; counts it then.
@@ -47,11 +55,12 @@ class Budget:
             return False
         while self._recent and self._recent[0] <= now - 1.0:
             self._recent.popleft()
-        if len(self._recent) >= self.pace.a_second or now - self._last.get(chat, float("-inf")) < self.pace.chat_s:
+        full_at = max(now, self._full.get(chat, float("-inf")))
+        if len(self._recent) >= self.pace.a_second or full_at - now > (self.pace.burst - 1) * self.pace.chat_s:
             return False
         self._recent.append(now)
-        self._last.pop(chat, None)
-        self._last[chat] = now
-        if len(self._last) > _MOST_CHATS:
-            del self._last[next(iter(self._last))]
+        self._full.pop(chat, None)
+        self._full[chat] = full_at + self.pace.chat_s
+        if len(self._full) > _MOST_CHATS:
+            del self._full[next(iter(self._full))]
         return True

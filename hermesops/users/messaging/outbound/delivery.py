@@ -56,6 +56,13 @@ class Uncertain:
 
 
 @dataclass(frozen=True)
+class Closed:
+    """The messenger takes nothing of this chat until the user writes again: the part waits for that."""
+
+    why: str
+
+
+@dataclass(frozen=True)
 class Refused:
     """The messenger will never take it.
 
@@ -67,7 +74,7 @@ class Refused:
     is_blocked: bool = False
 
 
-Delivery = Sent | Limited | Away | Uncertain | Refused
+Delivery = Sent | Limited | Away | Uncertain | Closed | Refused
 
 
 @dataclass(frozen=True)
@@ -75,13 +82,19 @@ class Record:
     """What is recorded of a part.
 
     Attributes:
-        state: ``QUEUED`` and ``UNCERTAIN`` are tried again after ``after``; others end.
+        state: ``QUEUED`` and ``UNCERTAIN`` are tried again after ``after``, ``WAITING`` after the user's next message;
+            others end.
     """
 
     state: OutgoingState
     after: timedelta = timedelta()
     vendor_id: str = ""
     detail: str = ""
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the part is not sent any more."""
+        return self.state in {OutgoingState.SENT, OutgoingState.REFUSED}
 
 
 def record_of(outgoing: Outgoing, delivery: Delivery) -> Record:
@@ -105,5 +118,23 @@ def record_of(outgoing: Outgoing, delivery: Delivery) -> Record:
         case Away(why, is_of_token):
             after = timedelta(seconds=min(_LONGEST_WAIT_S, 2.0 ** min(outgoing.tries, 6)))
             return Record(outgoing.state, after, detail=f"{TOKEN_REFUSED}: {why}" if is_of_token else f"away: {why}")
+        case Closed(why):
+            return Record(OutgoingState.WAITING, detail=why)
         case Refused(why):
             return Record(OutgoingState.REFUSED, detail=why)
+
+
+MOST_REPORTS = 6
+"""How often a part may be sent of which the messenger reports that it failed."""
+
+
+def record_of_report(outgoing: Outgoing, delivery: Delivery) -> Record:
+    """What to record of a part that a messenger took, and of which it reports that it failed. Pure."""
+    if outgoing.tries >= MOST_REPORTS and not isinstance(delivery, Closed):
+        return Record(OutgoingState.REFUSED, detail="failed too often")
+    match delivery:
+        case Limited(after_s):
+            return Record(OutgoingState.QUEUED, timedelta(seconds=after_s), detail="too many messages")
+        case Away(why):
+            return Record(OutgoingState.QUEUED, timedelta(seconds=_LONGEST_WAIT_S), detail=why)
+    return record_of(outgoing, delivery)

@@ -72,7 +72,8 @@ class Sender:
         except HermesError as error:
             log.warning("outgoing_not_begun", messenger=self.messenger.value, why=error.message)
             return
-        delivery = await self.send(outgoing)
+        held_s = self.budget.held_s(time.monotonic())  # since a part of another chat came back meanwhile
+        delivery = Limited(held_s) if held_s > 0 else await self.send(outgoing)
         if isinstance(delivery, Limited) and delivery.is_for_all:
             self.budget.hold(time.monotonic() + delivery.after_s)
         while not await self._is_recorded(outgoing, delivery):
@@ -90,10 +91,12 @@ class Sender:
 
     def _record(self, outgoing: Outgoing, delivery: Delivery) -> None:
         record = record_of(outgoing, delivery)
-        if record.state in {OutgoingState.QUEUED, OutgoingState.UNCERTAIN}:
-            self.outgoing.again(outgoing.id, record.state, record.after, record.detail)
-        else:
+        if record.is_end:
             self.outgoing.end(outgoing.id, record.state, vendor_id=record.vendor_id, detail=record.detail)
+        elif record.state is OutgoingState.WAITING:
+            self.outgoing.wait(outgoing, record.detail)
+        else:
+            self.outgoing.again(outgoing.id, record.state, record.after, record.detail)
         if isinstance(delivery, Refused) and delivery.is_blocked:
             self._mark_blocked(outgoing)
 

@@ -14,6 +14,7 @@ _FENCE = "```"
 _NOTHING = "\u200b"
 """A space of no width, where marks of an agent's text would be taken for ours."""
 
+_JOINED = ("`", "*")
 _FENCES = re.compile(r"`{3,}")
 
 
@@ -25,6 +26,7 @@ class Marks:
         bold: On either side; so are ``italic`` and ``strike``.
         escape: Takes what the messenger would read as a mark of its own out of a text.
         link: Writes an address and the text of its link.
+        escape_code: As ``escape``, for code; ``None`` where both are the same.
         has_languages: Whether the line that opens a block of code may name its language.
     """
 
@@ -33,6 +35,7 @@ class Marks:
     strike: str
     escape: Callable[[str], str]
     link: Callable[[str, str], str]
+    escape_code: Callable[[str], str] | None = None
     has_languages: bool = False
 
 
@@ -59,12 +62,16 @@ def _broken(match: re.Match[str]) -> str:
 
 
 def _apart(piece: str, written: list[str]) -> str:
-    """A piece that makes no fence together with what is before it."""
-    return f"{_NOTHING}{piece}" if piece.startswith("`") and written and written[-1].endswith("`") else piece
+    """A piece that makes no fence and no other mark together with what is before it."""
+    is_joined = piece[:1] in _JOINED and bool(written) and written[-1].endswith(piece[:1])
+    return f"{_NOTHING}{piece}" if is_joined else piece
 
 
 def _written(run: Run, marks: Marks) -> Iterator[str]:
-    style, text = run.style, _FENCES.sub(_broken, marks.escape(run.text))
+    style = run.style
+    is_code = style.code or style.block is not None
+    escape = marks.escape_code if is_code and marks.escape_code else marks.escape
+    text = _FENCES.sub(_broken, escape(run.text))
     if style.block is not None:
         language = style.block if marks.has_languages else ""
         yield f"{_FENCE}{language}\n{text}\n{_FENCE}"

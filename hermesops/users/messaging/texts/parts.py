@@ -4,8 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hermesops.model.messaging.messenger import LIMITS, Messenger
+from hermesops.users.messaging.messengers.discord import write as discord
 from hermesops.users.messaging.messengers.slack import write as slack
 from hermesops.users.messaging.messengers.telegram import write as telegram
+from hermesops.users.messaging.messengers.whatsapp import write as whatsapp
 from hermesops.users.messaging.texts import markdown
 from hermesops.users.messaging.texts.splitting import Measure, split
 from hermesops.users.messaging.texts.styled_text import StyledText
@@ -27,6 +29,8 @@ class Writing:
 WRITINGS = {
     Messenger.TELEGRAM: Writing(telegram.write, telegram.measure),
     Messenger.SLACK: Writing(slack.write, slack.measure),
+    Messenger.WHATSAPP: Writing(whatsapp.write, whatsapp.measure),
+    Messenger.DISCORD: Writing(discord.write, discord.measure),
 }
 """Of the messengers that have a bot."""
 

@@ -16,7 +16,6 @@ from starlette.routing import Mount
 from hermesops.api.server import Server
 from hermesops.cli.listener import listen
 from hermesops.localcloud.vendors.stripe.books import PRICES
-from hermesops.localcloud.vendors.stripe.endpoint import EventEndpoint
 from hermesops.localcloud.vendors.stripe.meters import METERS
 from hermesops.localcloud.vendors.stripe.server import PREFIX, LocalStripe
 from hermesops.localcloud.world.files import WorldFiles, key_of
@@ -33,7 +32,7 @@ class RecordedStripe(LocalStripe):
 
     def __init__(self, sent: Path, url: str, secret: str, endpoint: str, account: Path) -> None:
         self._sent = sent
-        super().__init__(url, secret, lambda: EventEndpoint(endpoint), account)
+        super().__init__(url, secret, endpoint, file=account)
 
     async def _deliver(self, body: str) -> None:
         with self._sent.open("a", encoding="utf-8") as lines:

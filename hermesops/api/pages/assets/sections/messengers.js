@@ -9,6 +9,8 @@ import { longTime, timeOf, wordsOf } from "../base/words.js";
 import { card } from "./parts.js";
 
 const TITLES = { telegram: "Telegram", discord: "Discord", slack: "Slack", whatsapp: "WhatsApp" };
+const SIGNS = { telegram: "@", whatsapp: "+" };
+const STEPS = { telegram: "press start", whatsapp: "send the message that is there" };
 
 export const messengers = {
   path: "messengers",
@@ -47,6 +49,7 @@ function line(messenger, again) {
   const failure = element("p", { class: "failure", role: "alert" });
   const outcome = element("p", { class: "outcome", tabindex: "-1" });
   const title = TITLES[messenger.messenger] ?? visible(String(messenger.messenger));
+  const sign = SIGNS[messenger.messenger];
   const path = `/messengers/${encodeURIComponent(messenger.messenger)}`;
   const attempt = async (work) => {
     failure.textContent = "";
@@ -60,7 +63,7 @@ function line(messenger, again) {
   const link = () =>
     attempt(async () => {
       const { data } = await ask("POST", `${path}/link-code`);
-      fill(outcome, ...invitation(title, data));
+      fill(outcome, ...invitation(messenger.messenger, title, data));
       outcome.querySelector("a").focus();
     });
   const unlink = () =>
@@ -79,7 +82,7 @@ function line(messenger, again) {
       {},
       element("strong", {}, title),
       isLinked && element("span", { class: "badge" }, messenger.blocked ? "you blocked the bot" : "connected"),
-      element("p", { class: "hint" }, `The bot is @${visible(String(messenger.bot))}.`),
+      sign && element("p", { class: "hint" }, `The bot is ${sign}${visible(String(messenger.bot))}.`),
       isLinked && since && element("p", { class: "hint" }, `${visible(messenger.account)}, since ${longTime(since)}.`),
       outcome,
       failure,
@@ -93,13 +96,15 @@ function line(messenger, again) {
   );
 }
 
-function invitation(title, data) {
+/** A link to the bot and the step that follows there: a message to send where the link does not have it in it. */
+function invitation(messenger, title, data) {
   const address = String(data?.url);
   if (!mayOpen(address)) throw new Problem(409, { detail: "the messenger has no address that can be opened" });
   const attributes = { href: address, target: "_blank", rel: "noopener noreferrer" };
   const until = timeOf(data.expires_at);
   return [
-    element("a", attributes, `Open ${title}, and press start`),
-    ` within ten minutes${until ? ` (until ${longTime(until)})` : ""}. The link works once.`,
+    element("a", attributes, `Open ${title}, and ${STEPS[messenger] ?? "send the bot this message"}`),
+    !STEPS[messenger] && element("code", {}, visible(String(data.text))),
+    ` within ten minutes${until ? ` (until ${longTime(until)})` : ""}. It works once.`,
   ];
 }

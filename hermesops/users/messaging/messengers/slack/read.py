@@ -13,6 +13,7 @@ from typing import Any
 
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
+from hermesops.users.messaging.messengers.commands import with_slash
 from hermesops.wire import strict_json
 
 SIGNATURE_HEADER = "x-slack-signature"
@@ -31,7 +32,6 @@ _DIRECT = re.compile(r"D[A-Z0-9]{1,62}")
 _CHALLENGE = re.compile(r"[\x21-\x7e]{1,256}")
 _TIME = re.compile(r"[0-9]{1,12}")
 _MARKED = re.compile(r"<(?P<target>[^<>|]{1,2000})(?:\|(?P<label>[^<>]{0,2000}))?>")
-_COMMAND = re.compile(r"!(?=[a-z]{1,16}(?:\s|$))|(?=(?:link|start)\s+[A-Z0-9]{16}\s*$)")
 _BY_PEOPLE = frozenset({None, "file_share"})
 """Subtypes of messages that a person writes; others are changes, deletions and notices."""
 
@@ -104,7 +104,7 @@ def text_of(written: str) -> str:
     Slack keeps words that begin with a slash to itself, so that ``!`` and ``link CODE`` stand for commands.
     """
     text = _MARKED.sub(_shown, written).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").strip()
-    return _COMMAND.sub("/", text, count=1) if _COMMAND.match(text) else text
+    return with_slash(text)
 
 
 def _shown(match: re.Match[str]) -> str:

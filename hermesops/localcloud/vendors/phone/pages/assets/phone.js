@@ -51,7 +51,8 @@ function choose() {
     node.tabIndex = each === chosen ? 0 : -1;
   }
   byId("panel").setAttribute("aria-labelledby", `tab-${chosen.key}`);
-  byId("bot").textContent = `@${chosen.bot}`;
+  byId("bot").textContent = chosen.bot;
+  byId("block").hidden = !chosen.blocks;
   if (code) byId("code").value = code;
   if (chosen === state.chosen) return;
   state.chosen = chosen;

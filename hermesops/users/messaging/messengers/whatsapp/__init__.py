@@ -1,0 +1,1 @@
+"""WhatsApp: reports by a webhook, messages by the Cloud API."""
