@@ -193,7 +193,7 @@ def test_the_door_keeps_commands_and_refuses_what_discord_did_not_sign() -> None
         (Answer(429, b'{"retry_after": 1e9}'), Limited(3600.0)),
         (Answer(403, b'{"message": "Cannot send", "code": 50007}'), Refused("Cannot send", is_blocked=True)),
         (Answer(404, b'{"message": "Unknown Channel", "code": 10003}'), Refused("Unknown Channel")),
-        (Answer(401, b'{"message": "401: Unauthorized"}'), Away("401: Unauthorized")),
+        (Answer(401, b'{"message": "401: Unauthorized"}'), Away("401: Unauthorized", is_of_token=True)),
         (Answer(503, b"<html>"), Away("HTTP 503")),
     ],
 )

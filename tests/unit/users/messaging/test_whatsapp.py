@@ -231,7 +231,7 @@ def failure(code: int, words: str = "words") -> bytes:
         (Answer(400, failure(131047)), 0, Closed("outside of the 24 hours after its user's last message")),
         (Answer(400, failure(131026)), 0, Refused("words", is_blocked=True)),
         (Answer(400, failure(131050)), 0, Refused("words", is_blocked=True)),
-        (Answer(401, failure(190)), 0, Away("words")),
+        (Answer(401, failure(190)), 0, Away("words", is_of_token=True)),
         (Answer(400, failure(131031)), 0, Away("words")),
         (Answer(500, failure(131000)), 0, Away("words")),
         (Answer(400, failure(100)), 0, Refused("words")),
