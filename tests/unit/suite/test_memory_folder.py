@@ -10,12 +10,10 @@ import pytest
 from tests.support.suite.memory_folder import ROOM_BYTES, memory_folder
 
 
-@pytest.mark.parametrize(("free", "is_used"), [(ROOM_BYTES, True), (ROOM_BYTES - 1, False)])
-def test_memory_is_used_where_it_has_room(
-    free: int, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
-    assert memory_folder(tmp_path) == (tmp_path if is_used else Path(tempfile.gettempdir()))
+def test_memory_is_used_where_it_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for free, place in ((ROOM_BYTES, tmp_path), (ROOM_BYTES - 1, Path(tempfile.gettempdir()))):
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        assert memory_folder(tmp_path) == place
 
 
 def test_a_computer_without_such_a_file_system_has_its_temporary_folder(tmp_path: Path) -> None:
