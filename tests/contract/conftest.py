@@ -27,21 +27,27 @@ def postgresql_server() -> Iterator[postgresql.PostgreSql]:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def registry_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def registry_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A registry's place: no file yet, or a database of this revision that holds nothing."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/state/registry.db"
+        yield f"sqlite:///{tmp_path}/state/registry.db"
+        return
     server: postgresql.PostgreSql = request.getfixturevalue("postgresql_server")
-    return server.new_registry()
+    url = server.new_registry()
+    yield url
+    server.drop(url)
 
 
 @pytest.fixture
-def empty_url(registry_url: str, request: pytest.FixtureRequest) -> str:
+def empty_url(registry_url: str, request: pytest.FixtureRequest) -> Iterator[str]:
     """Where no registry is yet, in either database."""
     if registry_url.startswith("sqlite"):
-        return registry_url
+        yield registry_url
+        return
     server: postgresql.PostgreSql = request.getfixturevalue("postgresql_server")
-    return server.new_database()
+    url = server.new_database()
+    yield url
+    server.drop(url)
 
 
 @pytest.fixture

@@ -28,6 +28,7 @@ async def test_events_in_any_order_and_twice_end_in_the_one_right_state(world: C
     assert done.deliveries > done.events >= SCALE.events
 
 
+@pytest.mark.turns(8)
 async def test_a_subscription_lives_by_its_events(world: Command) -> None:
     endpoint, command = prepared(world)
 

@@ -84,6 +84,7 @@ async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
         )
 
 
+@pytest.mark.turns(20)
 async def test_everyday_work_prints_what_the_readme_shows(simulated: Command) -> None:
     await simulated.ok("provision", "ada", "--plan", "light")
     await _print_what_is_shown(simulated, EVERYDAY[0])

@@ -91,7 +91,7 @@ async def test_a_machine_proves_whose_it_is_until_it_is_its_no_more(simulated: C
     assert data_key.decode() not in text
 
 
-@pytest.mark.turns(10)
+@pytest.mark.turns(40)
 async def test_an_authority_is_replaced_by_one_that_is_trusted_beside_it(simulated: Command) -> None:
     await simulated.ok("provision", "ada", "--plan", "light")
     before = await machine_of(simulated, "ada")

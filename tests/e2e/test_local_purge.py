@@ -48,7 +48,7 @@ async def purges(command: Command) -> list[int]:
     return [entry["before"]["instances"] for entry in entries if entry["action"] == "world_purged"]
 
 
-@pytest.mark.turns(8)
+@pytest.mark.turns(25)
 async def test_the_demo_works_in_every_order(demo: Command) -> None:
     before = await purges(demo)
     await run_demo(demo)

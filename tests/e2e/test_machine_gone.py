@@ -35,6 +35,7 @@ async def run_as_told(world: Command, line: str) -> None:
     await world.ok(*words, *(["--yes", "--reason", "t"] if ASKING & set(words) else []))
 
 
+@pytest.mark.turns(12)
 async def test_every_repair_of_a_machine_that_is_gone_works(world: Command) -> None:
     machines = await provisioned(world, "kept", "asleep", "lost")
     for user in ("kept", "asleep"):

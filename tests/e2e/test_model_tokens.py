@@ -57,7 +57,7 @@ async def model_row(world: Command, user: str) -> dict[str, Any]:
     return dict(row)
 
 
-@pytest.mark.turns(4, each=True)
+@pytest.mark.turns(8, each=True)
 @pytest.mark.parametrize("what", ENDS)
 async def test_a_copied_token_is_dead_after(simulated: Command, what: str) -> None:
     user = await provisioned(simulated)

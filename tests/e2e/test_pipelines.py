@@ -125,6 +125,7 @@ async def test_settings_and_code_of_aws_are_compared_without_an_account(tmp_path
     assert len(ran.json["cannot_know"]) == 4
 
 
+@pytest.mark.turns(16)
 async def test_production_gets_what_a_second_operator_approved_and_nothing_else(team: Team, tmp_path: Path) -> None:
     names = {"TARGET": "local", "STACK": "cell1"}
     listed = await run_job(
@@ -190,6 +191,7 @@ async def test_a_pipeline_of_elsewhere_changes_nothing(team: Team, tmp_path: Pat
     assert issuer.audiences == ["hermesops"]
 
 
+@pytest.mark.turns(9)
 async def test_a_rollout_is_started_and_waited_for_by_exit_code(team: Team, tmp_path: Path) -> None:
     open_world = Command(team.world.home, {"HERMESOPS_LOCAL_DRIVER": "sim"}, said=team.world.said)
     release = await built(open_world, "from-a-pipeline")
@@ -218,6 +220,7 @@ async def test_a_rollout_is_started_and_waited_for_by_exit_code(team: Team, tmp_
     assert (row["release"], row["state"]) == (release, "done")
 
 
+@pytest.mark.turns(20)
 async def test_the_nights_look_fails_by_its_exit_code_when_something_differs(team: Team, tmp_path: Path) -> None:
     night = {"TARGET": "local"}
     quiet = await run_job(

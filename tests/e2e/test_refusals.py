@@ -136,6 +136,7 @@ async def shell(nowhere: Command, line: str) -> tuple[int, str, str]:
     return process.returncode, stdout.decode(), stderr.decode()
 
 
+@pytest.mark.turns(8)
 async def test_closed_streams_and_readers_that_left_change_no_exit_code(nowhere: Command) -> None:
     for line, exit_code in (
         ("$H instance list 2>&-", 0),

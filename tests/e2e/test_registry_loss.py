@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.support.real.commands.command import Command
 from tests.support.vendor.outside_changes import vendor_of
+
+pytestmark = pytest.mark.turns(15)
 
 USERS = ("ada", "bob", "cyd")
 

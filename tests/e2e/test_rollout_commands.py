@@ -75,6 +75,7 @@ async def changes(command: Command, rollout_id: str) -> list[dict[str, Any]]:
     return changes
 
 
+@pytest.mark.turns(25)
 async def test_canaries_that_get_slower_halt_a_live_rollout_and_it_can_be_replayed(fleet: Command) -> None:
     # A turn takes 0.2 s, and twice that to be noticed on a busy computer: one twice as long would hardly be seen there.
     slow = await built(fleet, "slow", "slow:1:3")

@@ -12,6 +12,8 @@ from tests.support.real.commands.command import Command, Ran, local_world
 from tests.support.releases.simulated import built
 from tests.support.vendor.outside_changes import told, vendor_of
 
+pytestmark = pytest.mark.turns(12)
+
 USER = "ada-lovelace"
 SLIP = "ada-lovelase"
 WHY = ("--reason", "t")

@@ -17,7 +17,7 @@ from tests.support.pages.chat_page import ChatPage
 from tests.support.pages.scripted_chat import ScriptedChat, scripted_chat
 from tests.support.real.stores.registries import TurnedClock
 
-pytestmark = [pytest.mark.xdist_group("chat page"), pytest.mark.turns(30)]
+pytestmark = [pytest.mark.xdist_group("chat page"), pytest.mark.turns(60)]
 
 
 @pytest.fixture

@@ -89,13 +89,18 @@ def groups(alert: str = "") -> list[dict[str, Any]]:
     Args:
         alert: Only it, and the rules whose series it reads, also by way of others; empty for all rules.
     """
-    deployed = [group for path in files() for group in yaml.safe_load(path.read_text())["groups"]]
+    deployed = _deployed(tuple(files()))
     wanted = _read_by(alert, [rule for group in deployed for rule in group["rules"]])
     kept = (
         {**group, "rules": [rule for rule in group["rules"] if not alert or _name(rule) in wanted]}
         for group in deployed
     )
     return [group for group in kept if group["rules"]]
+
+
+@cache
+def _deployed(paths: tuple[Path, ...]) -> list[dict[str, Any]]:
+    return [group for path in paths for group in yaml.safe_load(path.read_text())["groups"]]
 
 
 def _read_by(alert: str, rules: Sequence[Mapping[str, str]]) -> set[str]:

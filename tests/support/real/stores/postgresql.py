@@ -16,6 +16,8 @@ import psycopg
 from hermesops.base import waiting
 from hermesops.store.registry.open import migrate_registry
 from tests.support.real.ends_with_us import INTERRUPTED
+from tests.support.suite.memory_folder import memory_folder
+from tests.support.worlds.local.left_worlds import remember_folder
 
 _URL = "postgresql:///"
 _PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -95,14 +97,24 @@ class PostgreSql:
         if not self._migrated:
             self._migrated = self.new_database()
             migrate_registry(self._migrated)
-        template = self._migrated.removeprefix(_URL).partition("?")[0]
-        return self._made(f"TEMPLATE {template}")
+        return self._made(f"TEMPLATE {_name(self._migrated)} STRATEGY FILE_COPY")
+
+    def drop(self, url: str) -> None:
+        """Remove a database, with the connections that are left to it: hundreds would fill the memory.
+
+        Args:
+            url: As ``new_registry`` or ``new_database`` returned it.
+        """
+        self._execute(f"DROP DATABASE {_name(url)} WITH (FORCE)")
 
     def _made(self, options: str) -> str:
         name = f"registry{next(_numbers)}"
-        with psycopg.connect(host=str(self._socket_folder), user="tester", dbname="postgres", autocommit=True) as admin:
-            admin.execute(f"CREATE DATABASE {name} {options}".encode())
+        self._execute(f"CREATE DATABASE {name} {options}")
         return self.url(name)
+
+    def _execute(self, statement: str) -> None:
+        with psycopg.connect(host=str(self._socket_folder), user="tester", dbname="postgres", autocommit=True) as admin:
+            admin.execute(statement.encode())
 
     def answers(self) -> bool:
         """Whether it takes connections."""
@@ -111,6 +123,10 @@ class PostgreSql:
         except psycopg.OperationalError:
             return False
         return True
+
+
+def _name(url: str) -> str:
+    return url.removeprefix(_URL).partition("?")[0]
 
 
 def as_role(url: str, role: str) -> str:
@@ -134,8 +150,10 @@ def running(*, synced: bool = False) -> Iterator[PostgreSql]:
     """
     bin_folder = programs()
     assert bin_folder, "no PostgreSQL programs on this computer"
-    with tempfile.TemporaryDirectory(prefix="hermesops-pg-") as temporary:
+    place = None if synced else memory_folder()  # what is synced is about a disk
+    with tempfile.TemporaryDirectory(prefix="hermesops-pg-", dir=place) as temporary:
         folder = Path(temporary)
+        remember_folder(folder)
         become = _own(folder)
         data = folder / "data"
         subprocess.run(

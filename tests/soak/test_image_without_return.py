@@ -13,7 +13,7 @@ from tests.support.images import another_image
 from tests.support.real.commands.command import Command, local_world
 from tests.support.worlds.agent_memory import ToldMemory
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(240), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.machines, pytest.mark.timeout(1800)]
 
 USERS = ("ada", "bob")
 MUTE = "hermes-mute"
