@@ -1,5 +1,6 @@
 """The services that routes call, and the user of a request."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, cast
 
@@ -80,6 +81,7 @@ class ApiParts(ConnectionParts):
         messengers: ``None`` where the platform has no bot.
         telegram: ``None`` where there is no secret of Telegram's webhook.
         slack: ``None`` where there is no signing secret of Slack's.
+        heard: Called when a messenger's report was stored.
     """
 
     accounts: UserAccounts
@@ -95,6 +97,7 @@ class ApiParts(ConnectionParts):
     messengers: MessengerLinks | None = None
     telegram: TelegramDoor | None = None
     slack: SlackDoor | None = None
+    heard: Callable[[], None] = lambda: None
     counts: RequestCounts = field(default_factory=RequestCounts)
 
 

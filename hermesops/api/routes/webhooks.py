@@ -31,6 +31,7 @@ async def telegram_update(request: Request, parts: Parts) -> Response:
         raise HTTPException(HTTPStatus.NOT_FOUND)
     body, secret = await request.body(), request.headers.get(SECRET_HEADER, "")
     await asyncio.to_thread(parts.telegram.take, body, secret)
+    parts.heard()
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -45,4 +46,5 @@ async def slack_event(request: Request, parts: Parts) -> Response:
     body, headers = await request.body(), request.headers
     stamp, signature = headers.get(TIMESTAMP_HEADER, ""), headers.get(SIGNATURE_HEADER, "")
     challenge = await asyncio.to_thread(parts.slack.take, body, stamp, signature, time.time())
+    parts.heard()
     return PlainTextResponse(challenge) if challenge else Response(status_code=HTTPStatus.NO_CONTENT)
