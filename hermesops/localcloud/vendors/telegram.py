@@ -73,7 +73,7 @@ class LocalTelegram:
 
         self.clock = clock
         self._heard = heard
-        self._fault = fault
+        self.fault = fault
         self._updates = 0
         self._messages = 0
         self._all: deque[float] = deque()
@@ -191,7 +191,7 @@ class LocalTelegram:
     # The Bot API
 
     async def _call(self, request: Request) -> Response:
-        if status := self._fault():
+        if status := self.fault():
             return _failure(status, "Unauthorized" if status == HTTPStatus.UNAUTHORIZED else "Bad Gateway")
         if request.path_params["token"] != self.token:
             return _failure(HTTPStatus.UNAUTHORIZED, "Unauthorized")
