@@ -1,5 +1,6 @@
 """The services that routes call, and the user of a request."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, cast
 
@@ -82,6 +83,7 @@ class ApiParts(ConnectionParts):
         slack: ``None`` where there is no signing secret of Slack's.
         discord: ``None`` where the public key of the application at Discord is not set.
         whatsapp: ``None`` where there is no secret of the app at Meta, or no key of its people's digests.
+        heard: Called when a messenger's report was stored.
     """
 
     accounts: UserAccounts
@@ -99,6 +101,7 @@ class ApiParts(ConnectionParts):
     slack: SlackDoor | None = None
     whatsapp: WhatsAppDoor | None = None
     discord: DiscordDoor | None = None
+    heard: Callable[[], None] = lambda: None
     counts: RequestCounts = field(default_factory=RequestCounts)
 
 

@@ -5,7 +5,7 @@ import resource
 import socket
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -87,7 +87,10 @@ async def serve(container: "Container", listener: socket.socket) -> None:
     await asyncio.to_thread(users.require_tables)
     chat = users.make_chat(relay)
     parts = _parts(users, relay, chat, issuer, origin=origin, hosts=hosts_of(origin, listener))
-    await _serve(parts, listener, chat.run(), write_figures(parts.counts, users.api_figures))
+    bell = users.message_bell()
+    ringing = (bell.publish(),) if bell else ()
+    parts = replace(parts, heard=bell.ring) if bell else parts
+    await _serve(parts, listener, chat.run(), write_figures(parts.counts, users.api_figures), *ringing)
 
 
 async def _serve_local(container: "Container", listener: socket.socket) -> None:

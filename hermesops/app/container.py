@@ -219,6 +219,7 @@ class Container:
     make_bots = parts.messaging.bots
     link_addresses = cached_property(parts.messaging.link_addresses)
     messenger_links = parts.messaging.messenger_links
+    message_bell = parts.messaging.message_bell
     telegram_door = parts.messaging.telegram_door
     slack_door = parts.messaging.slack_door
     whatsapp_door = parts.messaging.whatsapp_door

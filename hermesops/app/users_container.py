@@ -38,6 +38,7 @@ class RowsContainer:
 
     web_sessions = cached_property(parts.chat.web_sessions)
     require_tables = parts.chat.require_tables
+    message_bell = parts.messaging.message_bell
 
 
 class UsersContainer(RowsContainer):

@@ -123,14 +123,23 @@ class _Parts:
         delivering = Delivering(holder, AgentSockets(rows), self._incoming, answers, self._answered)
         self._gateways, self._secrets = Gateways(rows), container.secrets
         self.connector = Connector(delivering, self._secrets_of)
-        heard = Bell()
+        self._heard = Bell()
         self.router = Router(
-            self._accounts, container.accounts, self._incoming, self._outgoing, heard, self._queued, self._answered
+            self._accounts,
+            container.accounts,
+            self._incoming,
+            self._outgoing,
+            self._heard,
+            self._queued,
+            self._answered,
+            self.connector.free_fence_of,
+            self.connector.deliver,
         )
         settings = container.messenger_settings
         self._discord: DiscordGateway | None = None
         if settings.discord_app:
-            self._discord = discord_gateway(discord_bot(settings, container.secrets), self._incoming, heard)
+            self._discord = discord_gateway(discord_bot(settings, container.secrets), self._incoming, self._heard)
+        self._shared_bell = container.message_bell()
         self._bots, self._written = bots, {bot.messenger: Bell() for bot in bots}
         read_chat = ChatTranscripts(relay).read
         self._sweep = Sweep(self._incoming, self._outgoing, read_chat, partial(agent_of, container.accounts))
@@ -142,7 +151,8 @@ class _Parts:
         """All that goes on beside the sockets and the bots, until cancelled."""
         connector = self.connector
         sockets = (connector.run(self._queued), connector.keep())
-        return (self.router.run(), *sockets, self._wake_senders(), self.sweep_on())
+        heard = (self._shared_bell.listen(self._heard),) if self._shared_bell else ()
+        return (self.router.run(), *heard, *sockets, self._wake_senders(), self.sweep_on())
 
     def of_messengers(self) -> Iterator[Coroutine[Any, Any, None]]:
         """The work of each messenger's bot: sending, and showing that agents are at work."""

@@ -17,6 +17,7 @@ from hermesops.connector import frames
 from hermesops.connector.sockets import REPLACED, AgentSocket, Delivering, Secrets
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
+from hermesops.model.messaging.message import Incoming
 from hermesops.users.messaging.relay_secrets import parse_bearer
 
 PATH = "/relay"
@@ -46,6 +47,7 @@ class Connector:
     secrets: Secrets
     most: int = 20_000
     _open: dict[InstanceId, AgentSocket] = field(default_factory=dict)
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
 
     async def serve(self, listener: socket.socket, context: ssl.SSLContext | None = None) -> None:
         """Serve until cancelled; closes the listener.
@@ -53,6 +55,7 @@ class Connector:
         Args:
             context: Of TLS; ``None`` behind a door that has it.
         """
+        self._loop = asyncio.get_running_loop()
         async with serve(
             self._run,
             sock=listener,
@@ -104,6 +107,24 @@ class Connector:
         """The fence of an agent's present socket; 0 where it has none here."""
         agent_socket = self._open.get(instance_id)
         return agent_socket.fence if agent_socket else 0
+
+    def free_fence_of(self, instance_id: InstanceId) -> int:
+        """The fence of an agent's present socket that takes messages; 0 for none. May be called in any thread."""
+        agent_socket = self._open.get(instance_id)
+        return agent_socket.fence if agent_socket and agent_socket.takes_messages else 0
+
+    def deliver(self, incoming: Incoming) -> None:
+        """Write a message that is under way to its agent's socket soon. May be called in any thread.
+
+        Where the socket has closed meanwhile, the sweep looks into the message.
+        """
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._hand_on, incoming)
+
+    def _hand_on(self, incoming: Incoming) -> None:
+        agent_socket = self._open.get(incoming.instance_id) if incoming.instance_id else None
+        if agent_socket is not None and agent_socket.fence == incoming.fence:
+            agent_socket.hand_on(incoming)
 
     async def close(self) -> None:
         """Close all sockets, so that agents dial again: before a restart, and where another process takes over."""

@@ -1,6 +1,7 @@
 """The socket of one agent: users' messages go in, the agent's messages come out, each one first a row."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -64,6 +65,17 @@ class AgentSocket:
     fence: int
     queued: Bell = field(default_factory=Bell)
     _is_idle: bool = False
+    _under_way: deque[Incoming] = field(default_factory=deque)
+
+    @property
+    def takes_messages(self) -> bool:
+        """Whether the gateway still reads: one that stops does not."""
+        return not self._is_idle
+
+    def hand_on(self, incoming: Incoming) -> None:
+        """Write a message soon that is recorded as under way by this socket."""
+        self._under_way.append(incoming)
+        self.queued.ring()
 
     async def run(self) -> None:
         """Carry frames both ways until the socket closes or another one of the agent replaces it."""
@@ -147,6 +159,8 @@ class AgentSocket:
 
     async def _deliver(self) -> None:
         """Write what waits, each message recorded as under way before."""
+        while self._under_way:
+            await self._write_handed_on(self._under_way.popleft())
         if self._is_idle:
             return
         for command in await asyncio.to_thread(self.parts.incoming.commands, self.instance_id):
@@ -155,6 +169,13 @@ class AgentSocket:
             incoming = await asyncio.to_thread(self.parts.incoming.send, waiting.id, self.fence)
             if incoming is not None:
                 await self.socket.send(frames.inbound(incoming))
+
+    async def _write_handed_on(self, incoming: Incoming) -> None:
+        """Write a message, or put it back into the queue where the gateway has begun to stop."""
+        if self._is_idle:
+            await asyncio.to_thread(self.parts.incoming.queue_again, incoming.id)
+        else:
+            await self.socket.send(frames.inbound(incoming))
 
     async def _deliver_command(self, command: Incoming) -> None:
         """Write a word to an agent at work, or drop it: one that comes late could approve what nobody has read."""

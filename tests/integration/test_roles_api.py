@@ -208,6 +208,7 @@ async def host_in(folder: Path) -> AsyncIterator[Host]:
             "hermes_platform_connector_settings": {
                 "messengers": {"telegram_bot": "our_bot", "slack_app": "A0123456789"}
             },
+            "hermes_platform_connector_redis": True,
             "hermes_platform_connector_certificate": of_connector[0],
             "hermes_platform_connector_key": of_connector[1],
             "hermes_platform_connector_sockets_key": f"{SOCKETS_KEY}\n",

@@ -33,6 +33,7 @@ async def telegram_update(request: Request, parts: Parts) -> Response:
         raise HTTPException(HTTPStatus.NOT_FOUND)
     body, secret = await request.body(), request.headers.get(SECRET_HEADER, "")
     await asyncio.to_thread(parts.telegram.take, body, secret)
+    parts.heard()
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -47,6 +48,7 @@ async def slack_event(request: Request, parts: Parts) -> Response:
     body, headers = await request.body(), request.headers
     stamp, signature = headers.get(TIMESTAMP_HEADER, ""), headers.get(SIGNATURE_HEADER, "")
     challenge = await asyncio.to_thread(parts.slack.take, body, stamp, signature, time.time())
+    parts.heard()
     return PlainTextResponse(challenge) if challenge else Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -65,6 +67,7 @@ async def whatsapp_report(request: Request, parts: Parts) -> Response:
         raise HTTPException(HTTPStatus.NOT_FOUND)
     body, signature = await request.body(), request.headers.get(whatsapp.SIGNATURE_HEADER, "")
     await asyncio.to_thread(parts.whatsapp.take, body, signature)
+    parts.heard()
     return Response(status_code=HTTPStatus.OK)
 
 
@@ -76,4 +79,5 @@ async def discord_interaction(request: Request, parts: Parts) -> Response:
     body, headers = await request.body(), request.headers
     stamp, signature = headers.get(discord.TIMESTAMP_HEADER, ""), headers.get(discord.SIGNATURE_HEADER, "")
     answer = await asyncio.to_thread(parts.discord.take, body, stamp, signature, time.time())
+    parts.heard()
     return JSONResponse(answer) if answer else Response(status_code=HTTPStatus.BAD_REQUEST)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hermesops.users.messaging.handover import ConnectorHandover
     from hermesops.users.messaging.inbound.door import DiscordDoor, SlackDoor, TelegramDoor, WhatsAppDoor
     from hermesops.users.messaging.inbound.links import MessengerLinks
+    from hermesops.users.messaging.inbound.shared_bell import SharedBell
     from hermesops.users.messaging.registrations.bots import Bots, Registration
 
 
@@ -38,6 +39,17 @@ def outgoing_messages(container: "Container | RowsContainer") -> "OutgoingMessag
     from hermesops.store.message_rows.outgoing import OutgoingMessages
 
     return OutgoingMessages(container.user_rows, container.messages)
+
+
+def message_bell(container: "Container | RowsContainer") -> "SharedBell | None":
+    """The bell by which processes hear of messages that others stored; ``None`` without a Redis."""
+    web = container.env.settings.web
+    if not web.redis_url:
+        return None
+    from hermesops.users.chat.redis_client import redis_client
+    from hermesops.users.messaging.inbound.shared_bell import SharedBell
+
+    return SharedBell(redis_client(web))
 
 
 def messenger_links(container: "Container | UsersContainer") -> "MessengerLinks | None":

@@ -76,7 +76,8 @@ class LocalTelegram:
         """Grows with each change of a chat."""
 
         self.clock = clock
-        self._heard, self._door, self._fault = heard, door, fault
+        self._heard, self._door = heard, door
+        self.fault = fault
         self._updates = 0
         self._messages = 0
         self._all: deque[float] = deque()
@@ -197,7 +198,7 @@ class LocalTelegram:
     # The Bot API
 
     async def _call(self, request: Request) -> Response:
-        if status := self._fault():
+        if status := self.fault():
             return _failure(status, "Unauthorized" if status == HTTPStatus.UNAUTHORIZED else "Bad Gateway")
         if request.path_params["token"] != self.token:
             return _failure(HTTPStatus.UNAUTHORIZED, "Unauthorized")

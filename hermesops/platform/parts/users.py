@@ -194,6 +194,7 @@ class ConnectorPart:
             "key": key,
             **await asyncio.to_thread(self.keys),
             "relay_credential": await self.credentials.fresh("the connector", files, pairs.channel),
+            "redis": True,
             "loopback_ports": list(self.loopback_ports),
         }
 

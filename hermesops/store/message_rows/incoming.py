@@ -83,6 +83,21 @@ class IncomingMessages:
         }
         return self._change(id_, IncomingState.RECEIVED, values)
 
+    def send_received(self, id_: int, user_id: UserId, instance_id: InstanceId, fence: int) -> Incoming | None:
+        """Record a report that nobody has decided on as under way by its agent's socket: ``queue`` and ``send`` in one.
+
+        Returns:
+            ``None`` where somebody has decided on it, or an earlier message of its chat has not ended.
+        """
+        earlier = incoming_messages.alias()
+        is_first = ~sa.exists().where(
+            *(earlier.c[name] == _COLUMNS[name] for name in ("messenger", "vendor_chat")),
+            earlier.c.ended_at.is_(None),
+            earlier.c.id < _COLUMNS.id,
+        )
+        is_it = sa.and_(_COLUMNS.id == id_, _COLUMNS.state == IncomingState.RECEIVED.value, is_first)
+        return self._send(is_it, fence, {"user_id": user_id, "instance_id": instance_id})
+
     def end(self, id_: int, state: IncomingState, detail: str = "", *, user_id: UserId | None = None) -> bool:
         """Record that a message has ended; ``False`` where it had already."""
         values: dict[str, Any] = {"state": state.value, "detail": detail[:_DETAIL]}
@@ -145,12 +160,16 @@ class IncomingMessages:
             ``None`` where the message is not queued any more, or another one of its chat is under way.
         """
         is_it = sa.and_(_COLUMNS.id == id_, _COLUMNS.state == IncomingState.QUEUED.value)
+        return self._send(is_it, fence, {})
+
+    def _send(self, is_it: sa.ColumnElement[bool], fence: int, more: Mapping[str, object]) -> Incoming | None:
         with self._database.writing() as connection:
             values = {
                 "state": IncomingState.SENT.value,
                 "fence": fence,
                 "tries": _COLUMNS.tries + 1,
                 "sent_at": self._database.now(connection),
+                **more,
             }
             try:
                 with connection.begin_nested():

@@ -86,12 +86,14 @@ async def test_a_messenger_without_a_bot_is_refused(ada: Client) -> None:
 
 
 async def test_updates_are_kept_once_and_only_telegrams(api: UsersApi, ada: Client) -> None:
-    incoming = IncomingMessages(api.all_rows, KEYS)
+    incoming, rings = IncomingMessages(api.all_rows, KEYS), list[int]()
+    object.__setattr__(api.process.parts, "heard", lambda: rings.append(len(incoming.received())))
     for _ in range(3):
         assert await sent(ada, update(1, "hello")) == 204
     assert await sent(ada, update(2, "bye")) == 204
     for secret in ("", "x", SECRET[:-1]):
         assert await sent(ada, update(3, "forged"), secret) == 401
+    assert rings == [1, 1, 1, 2], "others hear of a message once it is a row, and of no forged one"
     assert await sent(ada, b"not json") == 204, "signed, and no repetition makes it better"
     assert [message.text for message in incoming.received()] == ["hello", "bye"]
 

@@ -2,7 +2,7 @@
 
 import json
 from contextlib import AsyncExitStack
-from typing import NoReturn
+from typing import Any, NoReturn
 from unittest.mock import patch
 
 import pytest
@@ -72,6 +72,60 @@ async def until_typing(world: Messaging, times: int) -> None:
         return world.telegram.chat(ADA).typing >= times or Pending(str(world.telegram.chat(ADA).typing))
 
     await until(look, what="a sign of typing", timeout_s=20, every_s=0.1)
+
+
+async def test_a_message_goes_to_an_open_socket_without_the_queue_and_never_past_an_earlier_one(
+    database: Database, ada: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        queued = list[int]()
+        queue = IncomingMessages.queue
+
+        def noted(self: IncomingMessages, id_: int, *words: Any, **options: Any) -> bool:  # noqa: ANN401 - passed on
+            queued.append(id_)
+            return queue(self, id_, *words, **options)
+
+        monkeypatch.setattr(IncomingMessages, "queue", noted)
+        world.say(ADA, "first")
+        first = await gateway.next("inbound")
+        assert queued == []
+        world.say(ADA, "second")
+        world.say(ADA, "third")
+        await gateway.send("tg.111", "1", "r1", reply_to=first["event"]["message_id"])
+        second = await gateway.next("inbound")
+        await gateway.send("tg.111", "2", "r2", reply_to=second["event"]["message_id"])
+        third = await gateway.next("inbound")
+        assert [frame["event"]["text"] for frame in (first, second, third)] == ["first", "second", "third"]
+
+
+async def test_a_gateway_that_stops_gets_nothing_more_and_loses_nothing(database: Database, ada: Instance) -> None:
+    async with messaging(database) as world, world.running() as connector:
+        async with dialled(world, ada) as gateway:
+            world.link(ada, ADA)
+            await world.hears(ADA, CONNECTED)
+            await gateway.frame({"type": "going_idle"})
+            await gateway.next("going_idle_ack")
+            assert connector.free_fence_of(ada.id) == 0
+            # As if the router had looked just before: the message is recorded as under way, and then put back.
+            fence = connector.fence_of(ada.id)
+            world.say_elsewhere(ADA, "hello")
+            [report] = world.incoming.received()
+            sent = world.incoming.send_received(report.id, ada.user_id, ada.id, fence)
+            assert sent
+            connector.deliver(sent)
+            await until_waiting(world, ada)
+            assert gateway.inbound == []
+        async with dialled(world, ada) as again:
+            assert (await again.next("inbound"))["event"]["text"] == "hello"
+
+
+async def until_waiting(world: Messaging, instance: Instance) -> None:
+    async def look() -> bool | Pending[bool]:
+        return bool(world.incoming.waiting(instance.id)) or Pending("not yet")
+
+    await until(look, what="the message to wait again", timeout_s=20, every_s=0.05)
 
 
 async def test_who_writes_to_the_bot_has_not_blocked_it(database: Database, ada: Instance) -> None:

@@ -165,6 +165,7 @@ async def test_the_connector_gets_its_keys_and_once_a_certificate_as_a_caller_of
     host.registry.relay_callers.revoke(CONNECTOR, why="test")
     assert (await connector(host).variables(AT, pairs))["relay_credential"]
     assert "1:t" not in repr(connector(host))
+    assert first["redis"] is True
 
 
 def half(

@@ -5,7 +5,7 @@ import json
 import socket
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +72,7 @@ class Messaging:
     Attributes:
         port: Of the connector, also while it is away.
         path: Of its socket in the place of a port, behind the door.
+        ring_others: Rings the bell that other processes hear.
     """
 
     database: Database
@@ -88,6 +89,7 @@ class Messaging:
     heard: Bell = field(default_factory=Bell)
     queued: Bell = field(default_factory=Bell)
     answered: Bell = field(default_factory=Bell)
+    ring_others: Callable[[], None] = lambda: None
     running_connector: Connector = field(init=False)
     gateway: DiscordGateway = field(init=False)
 
@@ -208,7 +210,17 @@ class Messaging:
         """Run router, sender and connector until the block ends."""
         connector = self.running_connector = self.connector()
         agents = UserAccounts(self.database)
-        router = Router(self.accounts, agents, self.incoming, self.outgoing, self.heard, self.queued, self.answered)
+        router = Router(
+            self.accounts,
+            agents,
+            self.incoming,
+            self.outgoing,
+            self.heard,
+            self.queued,
+            self.answered,
+            connector.free_fence_of,
+            connector.deliver,
+        )
         telegram_bot = TelegramBot(lambda: self.telegram.token, self.telegram_url)
         slack_bot = SlackBot(lambda: self.slack.token, self.slack_url)
         whatsapp_bot = WhatsAppBot(lambda: self.whatsapp.token, whatsapp.PHONE, whatsapp.ACCOUNT, self.whatsapp_url)

@@ -161,6 +161,8 @@ def test_the_connector_reaches_the_registry_the_relay_and_messengers_and_nothing
         rendered(CONNECTOR, "connector-walls.nft.j2", {"hermes_platform_connector_loopback_ports": [7001]})
     )
     assert [rule for rule in of_world if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 7001 accept"]
+    woken = _opened(rendered(CONNECTOR, "connector-walls.nft.j2", {"hermes_platform_connector_redis": True}))
+    assert [rule for rule in woken if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 6380 accept"]
 
 
 @pytest.mark.parametrize(

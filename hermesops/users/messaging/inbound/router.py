@@ -1,6 +1,7 @@
 """Looks at what messengers reported and gives each message to whom it concerns, once."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -8,7 +9,7 @@ import structlog
 
 from hermesops.base.bell import Bell
 from hermesops.errors import HermesError
-from hermesops.model.ids import UserId
+from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.messaging.message import Incoming, IncomingKind, IncomingState, LinkedAccount
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.incoming import IncomingMessages
@@ -42,6 +43,8 @@ class Router:
 
     Attributes:
         heard: Rings when a messenger reported something; ``queued`` and ``answered`` are rung for what comes of it.
+        fence_of: The fence of an agent's open socket that takes messages; 0 where it has none here.
+        deliver: Writes a message that is under way to that socket; called in a thread.
     """
 
     accounts: MessengerAccounts
@@ -51,6 +54,8 @@ class Router:
     heard: Bell
     queued: Bell
     answered: Bell
+    fence_of: Callable[[InstanceId], int] = lambda _: 0
+    deliver: Callable[[Incoming], None] = lambda _: None
 
     async def run(self) -> None:
         """Route what messengers reported, at each ring and every second, until cancelled."""
@@ -85,7 +90,8 @@ class Router:
             case Queue(owner, instance_id, is_command):
                 if account and account.blocked_at:  # who writes to the bot has not blocked it
                     self.accounts.mark_blocked(incoming.messenger, incoming.account, is_blocked=False)
-                self.incoming.queue(incoming.id, owner, instance_id, is_command=is_command)
+                if is_command or not self._is_sent(incoming, owner, instance_id):
+                    self.incoming.queue(incoming.id, owner, instance_id, is_command=is_command)
                 return
             case Link(code):
                 linked = self.accounts.link(
@@ -106,6 +112,14 @@ class Router:
             case Reply(text, detail, is_once):
                 self._reply(incoming, text, is_once=is_once)
         self.incoming.end(incoming.id, IncomingState.HANDLED, detail, user_id=user_id)
+
+    def _is_sent(self, incoming: Incoming, owner: UserId, instance_id: InstanceId) -> bool:
+        """Whether a message could go to its agent's socket at once: that is a write to the disk less than the queue."""
+        fence = self.fence_of(instance_id)
+        sent = self.incoming.send_received(incoming.id, owner, instance_id, fence) if fence else None
+        if sent is not None:
+            self.deliver(sent)
+        return sent is not None
 
     def _fail(self, incoming: Incoming, number: int, code: str) -> str:
         """Record that a part failed which the messenger had taken; returns a word for operators."""

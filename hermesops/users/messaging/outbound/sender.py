@@ -31,6 +31,7 @@ class Sender:
     Attributes:
         send: Sends a part once and says what became of it.
         bell: Rings when a part was queued.
+        monotonic: Seconds of a clock that never goes back, by which the budget counts.
     """
 
     messenger: Messenger
@@ -39,17 +40,26 @@ class Sender:
     budget: Budget
     send: Callable[[Outgoing], Awaitable[Delivery]]
     bell: Bell
+    monotonic: Callable[[], float] = time.monotonic
 
     async def run(self) -> None:
         """Send what is due, each part once, until cancelled; an error of the database is logged, and tried again."""
         running: dict[str, asyncio.Task[None]] = {}
         try:
             while True:
-                for outgoing in await self._due():
-                    self._begin(outgoing, running)
+                await self.begin_due(running)
                 await self.bell.wait(_LOOK_S)
         finally:
             await cancel(*running.values())
+
+    async def begin_due(self, running: dict[str, asyncio.Task[None]]) -> None:
+        """Begin to send what is due and what the budget allows.
+
+        Args:
+            running: By chat, what is being sent; gets the new ones, and loses those that end.
+        """
+        for outgoing in await self._due():
+            self._begin(outgoing, running)
 
     async def _due(self) -> tuple[Outgoing, ...]:
         try:
@@ -60,7 +70,7 @@ class Sender:
 
     def _begin(self, outgoing: Outgoing, running: dict[str, asyncio.Task[None]]) -> None:
         chat = outgoing.vendor_chat
-        if chat in running or len(running) >= _AT_ONCE or not self.budget.take(chat, time.monotonic()):
+        if chat in running or len(running) >= _AT_ONCE or not self.budget.take(chat, self.monotonic()):
             return
         running[chat] = asyncio.ensure_future(self._send(outgoing))
         running[chat].add_done_callback(lambda _: running.pop(chat, None))
@@ -75,7 +85,7 @@ class Sender:
         held_s = self.budget.held_s(time.monotonic())  # since a part of another chat came back meanwhile
         delivery = Limited(held_s) if held_s > 0 else await self.send(outgoing)
         if isinstance(delivery, Limited) and delivery.is_for_all:
-            self.budget.hold(time.monotonic() + delivery.after_s)
+            self.budget.hold(self.monotonic() + delivery.after_s)
         while not await self._is_recorded(outgoing, delivery):
             await pause(_AGAIN_S)
         self.bell.ring()

@@ -130,6 +130,25 @@ def test_a_chat_has_one_message_under_way_in_the_order_of_arrival(
     assert incoming.add(update(1)), "its row is gone, and no messenger repeats a report for so long"
 
 
+def test_a_message_is_sent_at_once_only_where_none_of_its_chat_is_before_it(
+    incoming: IncomingMessages, ada: Instance
+) -> None:
+    for number, account in ((1, "111"), (2, "111"), (3, "222")):
+        assert incoming.add(update(number, f"text {number}", account))
+    first, second, other = (message.id for message in incoming.received())
+    assert incoming.send_received(second, ada.user_id, ada.id, 7) is None, "the first one is not routed yet"
+    sent = incoming.send_received(first, ada.user_id, ada.id, 7)
+    assert sent
+    assert (sent.text, sent.state, sent.fence, sent.tries) == ("text 1", IncomingState.SENT, 7, 1)
+    assert (sent.user_id, sent.instance_id) == (ada.user_id, ada.id)
+    assert incoming.send_received(first, ada.user_id, ada.id, 7) is None, "it is under way already"
+    assert incoming.send_received(second, ada.user_id, ada.id, 7) is None, "the agent is at the first one"
+    assert incoming.send_received(other, ada.user_id, ada.id, 7), "another chat"
+    assert incoming.queue(second, ada.user_id, ada.id)
+    assert incoming.end(first, IncomingState.ANSWERED)
+    assert [message.text for message in incoming.waiting(ada.id)] == ["text 2"]
+
+
 def test_of_many_that_send_at_once_one_does(incoming: IncomingMessages, ada: Instance) -> None:
     ids = queued(incoming, ada, 1, 2, 3)
     with ThreadPoolExecutor(6) as pool:
