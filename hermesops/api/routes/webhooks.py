@@ -28,13 +28,13 @@ async def stripe_event(request: Request, parts: Parts) -> Response:
 
 @router.post("/webhooks/telegram")
 async def telegram_update(request: Request, parts: Parts) -> Response:
-    """Take an update of Telegram's: 204 once it is a row, 401 without the secret, 503 to get it again."""
+    """Take an update of Telegram's: 204, or a request of ours, once it is a row; 401 unsigned, 503 to get it again."""
     if parts.telegram is None:
         raise HTTPException(HTTPStatus.NOT_FOUND)
     body, secret = await request.body(), request.headers.get(SECRET_HEADER, "")
-    await asyncio.to_thread(parts.telegram.take, body, secret)
+    reply = await asyncio.to_thread(parts.telegram.take, body, secret)
     parts.heard()
-    return Response(status_code=HTTPStatus.NO_CONTENT)
+    return JSONResponse(reply) if reply else Response(status_code=HTTPStatus.NO_CONTENT)
 
 
 @router.post("/webhooks/slack")

@@ -60,10 +60,15 @@ class ChatLog:
         """The texts that the bot wrote."""
         return [entry.text for entry in self.entries if entry.is_of_bot]
 
-    def add(self, text: str, *, is_of_bot: bool) -> int:
-        """Add a message; returns its number, which grows."""
+    def add(self, text: str, *, is_of_bot: bool, buttons: Mapping[str, str] | None = None) -> int:
+        """Add a message; returns its number, which grows.
+
+        Args:
+            buttons: Labels by the bot's names of them.
+        """
         number = self.entries[-1].id + 1 if self.entries else 1
-        self.entries.append(Entry(number, is_of_bot=is_of_bot, text=text))
+        row = [{"text": label, "callback_data": data} for data, label in (buttons or {}).items()]
+        self.entries.append(Entry(number, is_of_bot=is_of_bot, text=text, keyboard=[row] if row else ()))
         del self.entries[:-_MOST_ENTRIES]
         self.changes.add()
         return number

@@ -18,6 +18,7 @@ from http import HTTPStatus
 from typing import Any
 
 import httpx
+import structlog
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -45,6 +46,8 @@ _ANSWER_S = 3.0
 _TYPING_S = 10.0
 _SESSION_S, _LOOK_S = 60.0, 0.2
 _EPOCH_MS = 1_420_070_400_000
+
+log = structlog.get_logger()
 
 
 @dataclass
@@ -98,6 +101,7 @@ class LocalDiscord:
         self.gateway = LocalGateway(lambda: self.token, self.broken)
         self._key = Ed25519PrivateKey.generate()
         self._heard, self._door = heard, door
+        self._pressing: set[asyncio.Task[None]] = set()
         self._postbox = Postbox(self.deliver)
         self.post = self._postbox.post
         self._all: deque[float] = deque()
@@ -181,6 +185,23 @@ class LocalDiscord:
             "data": {"name": name, "type": 1, **options},
             **more,
         }
+
+    def pressing(self, id_: str, custom_id: str) -> Report:
+        """The interaction of a button that a person presses."""
+        return {**self.command(id_, ""), "type": 3, "data": {"custom_id": custom_id, "component_type": 2}}
+
+    def press(self, id_: str, custom_id: str) -> bool:
+        """Press a button as a person."""
+        task = asyncio.ensure_future(self._pressed(self.pressing(id_, custom_id)))
+        self._pressing.add(task)
+        task.add_done_callback(self._pressing.discard)
+        return True
+
+    async def _pressed(self, interaction: Report) -> None:
+        try:
+            await self.interact(interaction)
+        except TimeoutError:
+            log.warning("interaction_failed")
 
     def signed(self, body: bytes, at: float | None = None) -> Mapping[str, str]:
         """Headers of an interaction. ``at``: seconds since 1970; now by default."""
@@ -287,9 +308,15 @@ class LocalDiscord:
             return _failure(HTTPStatus.BAD_REQUEST, 50035, "Invalid Form Body")
         self._break("mention", body.get("allowed_mentions") != {"parse": []})
         self._break("embed", not int(body.get("flags", 0)) & 4)
-        return self._taken(person, text, str(body.get("nonce", "")), is_enforced=body.get("enforce_nonce") is True)
+        buttons = [button for row in body.get("components", ()) for button in row["components"]]
+        labels = {button["custom_id"]: button["label"] for button in buttons}
+        return self._taken(
+            person, text, labels, str(body.get("nonce", "")), is_enforced=body.get("enforce_nonce") is True
+        )
 
-    def _taken(self, person: Person, text: str, nonce: str, *, is_enforced: bool) -> Response:
+    def _taken(
+        self, person: Person, text: str, buttons: Mapping[str, str], nonce: str, *, is_enforced: bool
+    ) -> Response:
         left = self._left(person)
         if left < 0:
             self.broken["pace"] += 1
@@ -303,7 +330,7 @@ class LocalDiscord:
         if is_enforced and nonce and key in self._nonces:
             return JSONResponse({"id": self._nonces[key], "nonce": nonce}, headers=headers)
         id_ = self._nonces[key] = self._next_id()
-        person.log.add(text, is_of_bot=True)
+        person.log.add(text, is_of_bot=True, buttons=buttons)
         person.typing_until = 0.0
         return JSONResponse({"id": id_, "channel_id": person.chat, "nonce": nonce}, headers=headers)
 

@@ -75,6 +75,9 @@ class LocalTelegram:
         self.changes = 0
         """Grows with each change of a chat."""
 
+        self.answered = 0
+        """How many buttons the bot has shown as pressed."""
+
         self.clock = clock
         self._heard, self._door = heard, door
         self.fault = fault
@@ -179,6 +182,8 @@ class LocalTelegram:
         except (httpx.HTTPError, HermesError) as error:
             self._last_error = type(error).__name__
             return False
+        if response.content and response.json().get("method") == "answerCallbackQuery":
+            self.answered += 1
         self._last_error = "" if response.is_success else f"Wrong response from the webhook: {response.status_code}"
         return response.is_success
 

@@ -43,6 +43,7 @@ _A_SECOND = 80
 _ANSWER_S = 10.0
 _AGAIN_S = 0.5
 _MOST_TRIES = 60
+_LONGEST_WITH_BUTTONS, _MOST_BUTTONS = 1024, 3
 
 
 @dataclass
@@ -140,11 +141,15 @@ class LocalWhatsApp:
             "from_user_id": person.user_id,
             "id": f"wamid.{secrets.token_urlsafe(24)}",
             "timestamp": str(int(time.time())),
-            "type": "text",
-            "text": {"body": text},
+            **({} if "type" in more else {"type": "text", "text": {"body": text}}),
             **more,
         }
         return _report({"contacts": [contact if person.is_hidden else {**contact, "wa_id": number}]}, [message], ())
+
+    def pressing(self, number: str, id_: str, title: str) -> Report:
+        """The report of a button that a person presses."""
+        reply = {"type": "button_reply", "button_reply": {"id": id_, "title": title}}
+        return self.message(number, title, type="interactive", interactive=reply)
 
     def limit(self, seconds: float) -> None:
         """Take no message of the number for a time, as Meta does where there were too many."""
@@ -209,7 +214,7 @@ class LocalWhatsApp:
             return _failure(190, "Invalid OAuth access token", HTTPStatus.UNAUTHORIZED)
         body = await request.json()
         person = self._named(body)
-        text = body.get("text", {}).get("body", "") if body.get("type") == "text" else ""
+        text, buttons = _content(body)
         if (
             person is None
             or not text.strip()
@@ -217,13 +222,14 @@ class LocalWhatsApp:
         ):
             self.broken["text" if person else "recipient"] += 1
             return _failure(100, "Invalid parameter")
-        self.broken["preview"] += body["text"].get("preview_url") is not False
+        self.broken["preview"] += body["type"] == "text" and body["text"].get("preview_url") is not False
+        self.broken["buttons"] += bool(buttons) and (len(text) > _LONGEST_WITH_BUTTONS or len(buttons) > _MOST_BUTTONS)
         self.broken += Counter()  # drops zeros
         if refusal := self._limit_of(person):
             return refusal
-        return self._taken(person, text, str(body.get("biz_opaque_callback_data", "")))
+        return self._taken(person, text, buttons, str(body.get("biz_opaque_callback_data", "")))
 
-    def _taken(self, person: Person, text: str, ours: str) -> Response:
+    def _taken(self, person: Person, text: str, buttons: Mapping[str, str], ours: str) -> Response:
         """Take a message; what becomes of it is reported later, as Meta does."""
         id_ = f"wamid.{secrets.token_urlsafe(24)}"
         status = {"id": id_, "recipient_user_id": person.user_id, "timestamp": str(int(time.time()))}
@@ -235,7 +241,7 @@ class LocalWhatsApp:
         elif person.is_blocked:
             self.report(_failed(status, 131026, "Message undeliverable"))
         else:
-            person.log.add(text, is_of_bot=True)
+            person.log.add(text, is_of_bot=True, buttons=buttons)
         contact = {"input": person.number, "wa_id": person.number}
         return JSONResponse({"messaging_product": "whatsapp", "contacts": [contact], "messages": [{"id": id_}]})
 
@@ -268,6 +274,14 @@ class LocalWhatsApp:
 
     def _is_signed(self, request: Request) -> bool:
         return request.headers.get("authorization") == f"Bearer {self.token}"
+
+
+def _content(body: Mapping[str, Any]) -> tuple[str, Mapping[str, str]]:
+    """Text and buttons of a message."""
+    if body.get("type") == "interactive":
+        replies = [button["reply"] for button in body["interactive"]["action"]["buttons"]]
+        return body["interactive"]["body"]["text"], {reply["id"]: reply["title"] for reply in replies}
+    return (body["text"]["body"] if body.get("type") == "text" else ""), {}
 
 
 def merged(*reports: Report) -> Report:

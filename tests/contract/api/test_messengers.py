@@ -99,6 +99,17 @@ async def test_updates_are_kept_once_and_only_telegrams(api: UsersApi, ada: Clie
 
 
 @pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_a_button_of_telegram_is_answered_with_its_update(api: UsersApi, ada: Client) -> None:
+    person = {"id": 111, "is_bot": False, "first_name": "Ada"}
+    chat = {"message_id": 1, "chat": {"id": 111, "type": "private"}}
+    press = {"id": "4382", "from": person, "message": chat, "data": "/approve"}
+    headers = {"x-telegram-bot-api-secret-token": SECRET}
+    answer = await ada.http.post("/webhooks/telegram", json={"update_id": 7, "callback_query": press}, headers=headers)
+    assert answer.json() == {"method": "answerCallbackQuery", "callback_query_id": "4382"}
+    assert [each.text for each in IncomingMessages(api.all_rows, KEYS).received()] == ["/approve"]
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
 async def test_an_update_while_the_database_is_away_is_to_be_sent_again(api: UsersApi, ada: Client) -> None:
     door = api.process.parts.telegram
     assert door is not None

@@ -127,3 +127,26 @@ async def test_a_limit_is_waited_for_as_long_as_the_messenger_says(
         assert time.monotonic() - limited_at >= 4
         assert phone.broken().get("ignored", 0) == 0
     database.close()
+
+
+async def test_a_request_for_approval_has_buttons_where_the_messenger_shows_them(
+    database: Database, ada: Instance, make: type[Phone]
+) -> None:
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        phone = make(world)
+        phone.link(ada)
+        await phone.hears(CONNECTED)
+        phone.say("clean up")
+        frame = await gateway.next("inbound")
+        await gateway.acknowledge(frame)
+        await gateway.send(phone.chat, "Run `rm -r x`? Reply /approve or /deny.", request="prompt")
+        async with asyncio.timeout(30):
+            while len(phone.texts) < 2:
+                await pause(0.05)
+        phone.press("Approve")
+        assert (await gateway.next("inbound"))["event"]["text"] == "/approve"
+        await gateway.send(phone.chat, "done", reply_to=frame["event"]["message_id"])
+        async with asyncio.timeout(30):
+            while len(phone.texts) < 3:
+                await pause(0.05)
+        assert phone.broken() == {}

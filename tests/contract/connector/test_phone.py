@@ -99,6 +99,10 @@ async def test_other_messengers_are_tabs_with_formats_of_their_own(
         await expect(bubble.locator("strong")).to_have_text("bold")
         await expect(bubble.locator("code")).to_have_text("x < y")
         await expect(phone.bubbles.first).to_have_text(f"You: {text}{code}")
+        if messenger != "slack":
+            await gateway.send(frame["event"]["source"]["chat_id"], "Run it? /approve or /deny", request="prompt")
+            await (await phone.hears("Run it?")).get_by_role("button", name="Approve").click()
+            assert (await gateway.next("inbound"))["event"]["text"] == "/approve"
         await expect(phone.page.get_by_role("button", name="Block the bot")).to_be_visible(visible=messenger != "slack")
         assert await phone.watched.serious() == []
     assert not world.slack.broken

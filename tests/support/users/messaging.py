@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from websockets.asyncio.client import ClientConnection, connect
 
@@ -41,7 +41,7 @@ from hermesops.store.message_rows.outgoing import OutgoingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry.database import Database
 from hermesops.store.user_rows.accounts import UserAccounts
-from hermesops.users.messaging.inbound.door import SlackDoor, TelegramDoor, WhatsAppDoor
+from hermesops.users.messaging.inbound.door import DiscordDoor, SlackDoor, TelegramDoor, WhatsAppDoor
 from hermesops.users.messaging.inbound.router import Router, agent_of
 from hermesops.users.messaging.inbound.routing import Agent
 from hermesops.users.messaging.messengers.discord.gateway import DiscordGateway
@@ -155,6 +155,15 @@ class Messaging:
         self.heard.ring()
         return Response(status_code=204)
 
+    async def take_interaction(self, request: Request) -> Response:
+        """Take what people choose in Discord, as the users' API does."""
+        body, headers = await request.body(), request.headers
+        door = DiscordDoor(self.discord.public_key, self.incoming.add)
+        stamp, signature = headers["x-signature-timestamp"], headers["x-signature-ed25519"]
+        answer = await asyncio.to_thread(door.take, body, stamp, signature, time.time())
+        self.heard.ring()
+        return JSONResponse(answer)
+
     async def take_report(self, request: Request) -> Response:
         """Take what WhatsApp reports, as the users' API does."""
         body, signature = await request.body(), request.headers[SIGNATURE_HEADER]
@@ -263,7 +272,7 @@ async def messaging(database: Database) -> AsyncIterator[Messaging]:
     telegram = StrictTelegram(webhook=f"{url}{WEBHOOK_PATH}", secret="hook")
     local_slack = slack.LocalSlack(webhook=f"{url}{slack.WEBHOOK_PATH}")
     local_whatsapp = whatsapp.LocalWhatsApp(webhook=f"{url}{whatsapp.WEBHOOK_PATH}")
-    local_discord = discord.LocalDiscord()
+    local_discord = discord.LocalDiscord(webhook=f"{url}{discord.WEBHOOK_PATH}")
     world = Messaging(database, telegram, local_slack, local_whatsapp, local_discord, url)
     chats = [telegram_chat(telegram), slack_chat(local_slack), whatsapp_chat(local_whatsapp)]
     phone = Phone([*chats, discord_chat(local_discord)])
@@ -277,6 +286,7 @@ async def messaging(database: Database) -> AsyncIterator[Messaging]:
         Route(WEBHOOK_PATH, world.take, methods=["POST"]),
         Route(slack.WEBHOOK_PATH, world.take_event, methods=["POST"]),
         Route(whatsapp.WEBHOOK_PATH, world.take_report, methods=["POST"]),
+        Route(discord.WEBHOOK_PATH, world.take_interaction, methods=["POST"]),
     ]
     config = uvicorn.Config(
         Starlette(routes=routes), log_config=None, lifespan="off", timeout_graceful_shutdown=1

@@ -10,6 +10,7 @@ from typing import Any
 from hermesops.base.waiting import Pending, until
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.messaging.messenger import LIMITS, Messenger, chat_name
+from hermesops.users.messaging.inbound.door import DiscordDoor
 from hermesops.users.messaging.inbound.links import text_of_code
 from tests.support.users.messaging import Messaging
 
@@ -43,6 +44,10 @@ class Phone(ABC):
     @abstractmethod
     def repeat(self) -> None:
         """Have the messenger report the last message again."""
+
+    @abstractmethod
+    def press(self, label: str) -> None:
+        """Press a button of the bot's last message, which the messenger reports."""
 
     @abstractmethod
     def limit(self, seconds: float) -> None:
@@ -104,6 +109,13 @@ class TelegramPhone(Phone):
     def repeat(self) -> None:
         self.world.door.take(self._last, "hook")
 
+    def press(self, label: str) -> None:
+        entry = self.world.telegram.chat(self.person).entries[-1]
+        data = next(str(each["callback_data"]) for row in entry.keyboard for each in row if each["text"] == label)
+        update = self.world.telegram.pressing(self.person, entry.id, data)
+        self.world.door.take(json.dumps(update).encode(), "hook")
+        self.world.heard.ring()
+
     def limit(self, seconds: float) -> None:
         self.world.telegram.chat(self.person)._limited_until = time.monotonic() + seconds
 
@@ -137,6 +149,9 @@ class SlackPhone(Phone):
         stamp, signature = headers["x-slack-request-timestamp"], headers["x-slack-signature"]
         self.world.slack_door.take(self._last, stamp, signature, time.time())
 
+    def press(self, label: str) -> None:
+        self.say(f"!{label.lower()}")  # Slack shows no buttons of ours
+
     def limit(self, seconds: float) -> None:
         self.world.slack.limit(seconds)
 
@@ -169,6 +184,10 @@ class WhatsAppPhone(Phone):
     def repeat(self) -> None:
         self.world.take_of_whatsapp(self._last)
 
+    def press(self, label: str) -> None:
+        (button,) = [each for row in self.someone.log.entries[-1].keyboard for each in row if each["text"] == label]
+        self.world.take_of_whatsapp(self.world.whatsapp.pressing(self.number, button["callback_data"], label))
+
     def limit(self, seconds: float) -> None:
         self.world.whatsapp.limit(seconds)
 
@@ -199,6 +218,14 @@ class DiscordPhone(Phone):
 
     def repeat(self) -> None:
         self.world.discord.post(self._last)
+
+    def press(self, label: str) -> None:
+        (button,) = [each for row in self.someone.log.entries[-1].keyboard for each in row if each["text"] == label]
+        body = json.dumps(dict(self.world.discord.pressing(self.someone.id, button["callback_data"]))).encode()
+        headers = self.world.discord.signed(body)
+        door = DiscordDoor(self.world.discord.public_key, self.world.incoming.add)
+        door.take(body, headers["x-signature-timestamp"], headers["x-signature-ed25519"], time.time())
+        self.world.heard.ring()
 
     def limit(self, seconds: float) -> None:
         self.world.discord.limit(seconds)

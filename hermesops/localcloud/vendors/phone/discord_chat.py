@@ -31,5 +31,6 @@ def discord_chat(discord: LocalDiscord) -> PhoneChat:
         changed=discord.changes.after,
         say=lambda text: discord.post(discord.message(PERSON, text)),
         start=lambda code: discord.post(discord.message(PERSON, f"link {code}".strip())),
+        press=lambda _, data: discord.press(PERSON, data),
         block=block,
     )

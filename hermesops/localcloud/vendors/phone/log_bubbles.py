@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from hermesops.localcloud.vendors.chat_logs import ChatLog
-from hermesops.localcloud.vendors.phone.chats import Bubble
+from hermesops.localcloud.vendors.phone.chats import Bubble, Button
 from hermesops.localcloud.vendors.phone.marked_spans import MARKS, parse
 from hermesops.localcloud.vendors.telegram_chats import Entry
 
@@ -15,4 +15,5 @@ def bubbles(log: ChatLog, marks: Mapping[str, str] = MARKS, plain: Callable[[str
 
 def _bubble(entry: Entry, marks: Mapping[str, str], plain: Callable[[str], str]) -> Bubble:
     text, spans = parse(entry.text, marks, plain) if entry.is_of_bot else (entry.text, [])
-    return Bubble(entry.id, entry.is_of_bot, text, spans)
+    buttons = [[Button(str(each["text"]), str(each["callback_data"])) for each in row] for row in entry.keyboard]
+    return Bubble(entry.id, entry.is_of_bot, text, spans, buttons)

@@ -28,5 +28,6 @@ def whatsapp_chat(whatsapp: LocalWhatsApp) -> PhoneChat:
         changed=whatsapp.changes.after,
         say=lambda text: whatsapp.post(whatsapp.message(PERSON, text)),
         start=lambda code: whatsapp.post(whatsapp.message(PERSON, f"link {code}".strip())),
+        press=lambda _, data: whatsapp.post(whatsapp.pressing(PERSON, data, data)),
         block=block,
     )

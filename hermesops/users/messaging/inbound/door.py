@@ -33,11 +33,14 @@ class TelegramDoor:
     secrets: Callable[[], Sequence[str]]
     receive: Callable[[Update], bool]
 
-    def take(self, body: bytes, header: str) -> None:
+    def take(self, body: bytes, header: str) -> Mapping[str, Any]:
         """Verify an update and keep it; one that concerns nobody is dropped.
 
         Args:
             header: ``X-Telegram-Bot-Api-Secret-Token``.
+
+        Returns:
+            What is asked of Telegram in the answer; empty for nothing.
 
         Raises:
             UnsignedReportError: See there.
@@ -46,11 +49,12 @@ class TelegramDoor:
         if len(body) > telegram.LARGEST or not telegram.is_telegrams(header, self.secrets()):
             raise UnsignedReportError("the update does not come from Telegram")
         try:
-            update = telegram.read(body)
+            update, reply = telegram.read(body), telegram.reply_to(body)
         except MalformedJSONError:
-            return  # signed, and nothing that is sent again would be better
+            return {}  # signed, and nothing that is sent again would be better
         if update is not None:
             self.receive(update)
+        return reply
 
 
 @dataclass(frozen=True)

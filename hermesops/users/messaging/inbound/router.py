@@ -84,12 +84,10 @@ class Router:
 
     def _carry_out(self, incoming: Incoming, decision: Route, account: LinkedAccount | None) -> None:
         user_id = account.user_id if account else None
-        if incoming.kind is IncomingKind.MESSAGE and account is not None and account.blocked_at is not None:
+        if incoming.kind is IncomingKind.MESSAGE and account and account.blocked_at:  # who writes has not blocked it
             self.accounts.mark_blocked(incoming.messenger, incoming.account, is_blocked=False)
         match decision:
             case Queue(owner, instance_id, is_command):
-                if account and account.blocked_at:  # who writes to the bot has not blocked it
-                    self.accounts.mark_blocked(incoming.messenger, incoming.account, is_blocked=False)
                 if is_command or not self._is_sent(incoming, owner, instance_id):
                     self.incoming.queue(incoming.id, owner, instance_id, is_command=is_command)
                 return

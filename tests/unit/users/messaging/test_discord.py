@@ -119,12 +119,18 @@ def test_discords_question_is_answered_and_a_command_is_kept() -> None:
     update = interactions.read(json.dumps(approve).encode()).update
     assert update is not None
     assert update.text == "/approve"
+    pressed = {**COMMAND, "type": 3, "data": {"custom_id": "/deny", "component_type": 2}}
+    update = interactions.read(json.dumps(pressed).encode()).update
+    assert update is not None
+    assert update.text == "/deny"
 
 
 @each_case(
     "changes",
     [
-        {"type": 3},
+        {"type": 4},
+        {"type": 3, "data": {"custom_id": "/unlink"}},
+        {"type": 3, "data": {"custom_id": ["/deny"]}},
         {"context": 0, "guild_id": "55555"},
         {"context": 2},
         {"context": None},

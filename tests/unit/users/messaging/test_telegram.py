@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
-from hermesops.users.messaging.messengers.telegram.read import is_telegrams, read
+from hermesops.users.messaging.messengers.telegram.read import is_telegrams, read, reply_to
 from hermesops.wire.strict_json import MalformedJSONError
 from tests.support.suite.cases import each_case
 
@@ -56,6 +56,33 @@ def test_blocking_the_bot_is_seen(status: str, kind: IncomingKind) -> None:
     report = read(update(my_chat_member=change))
     assert report is not None
     assert (report.kind, report.account) == (kind, "111")
+
+
+PRESS = {"id": "4382bfdwdsb323b2d9", "from": PERSON, "message": {"message_id": 1, "chat": PRIVATE}, "data": "/approve"}
+
+
+def test_a_button_is_the_command_that_it_stands_for_and_is_shown_as_pressed() -> None:
+    report = read(update(callback_query=PRESS))
+    assert report is not None
+    assert (report.kind, report.account, report.text) == (IncomingKind.MESSAGE, "111", "/approve")
+    assert reply_to(update(callback_query=PRESS)) == {"method": "answerCallbackQuery", "callback_query_id": PRESS["id"]}
+    assert reply_to(update(message=MESSAGE)) == {}
+    assert reply_to(update(callback_query={**PRESS, "id": "a b"})) == {}
+
+
+@each_case(
+    "press",
+    [
+        {**PRESS, "data": "/unlink"},
+        {**PRESS, "data": ["/approve"]},
+        {**PRESS, "message": None},
+        {**PRESS, "message": {"chat": {"id": -5, "type": "group"}}},
+        {**PRESS, "message": {"chat": {"id": 112, "type": "private"}}},
+        {**PRESS, "from": {**PERSON, "is_bot": True}},
+    ],
+)
+def test_other_buttons_and_those_of_others_are_nothing(press: dict[str, Any]) -> None:
+    assert read(update(callback_query=press)) is None
 
 
 @given(

@@ -16,7 +16,7 @@ from hermesops.model.messaging.messenger import Messenger
 from hermesops.users.messaging.inbound.door import UnsignedReportError, WhatsAppDoor
 from hermesops.users.messaging.messengers.exchange import Answer
 from hermesops.users.messaging.messengers.whatsapp.read import Reader, challenge_of, is_whatsapps, verify_token
-from hermesops.users.messaging.messengers.whatsapp.send import WhatsAppBot, delivery_of, recipient
+from hermesops.users.messaging.messengers.whatsapp.send import WhatsAppBot, content, delivery_of, recipient
 from hermesops.users.messaging.outbound.bots import WHATSAPP_PACE
 from hermesops.users.messaging.outbound.budget import Budget
 from hermesops.users.messaging.outbound.delivery import Away, Closed, Delivery, Limited, Refused, Sent, Uncertain
@@ -204,8 +204,8 @@ def test_the_door_keeps_each_report_and_refuses_what_meta_did_not_sign() -> None
         return True
 
     door = WhatsAppDoor(lambda: (SECRET,), receive, READER)
-    for content in (message(), b"not json", body(value(statuses=[FAILED]))):
-        door.take(content, signature(content))
+    for report in (message(), b"not json", body(value(statuses=[FAILED]))):
+        door.take(report, signature(report))
     with pytest.raises(UnsignedReportError, match="does not come from WhatsApp"):
         door.take(message(), signature())
     with pytest.raises(UnsignedReportError, match="question does not come"):
@@ -296,3 +296,20 @@ def test_ten_parts_come_at_once_and_others_each_six_seconds() -> None:
     taken = [at for at in range(66) if budget.take("a", float(at) / 10)]
     assert taken == [*range(10), 65]
     assert budget.take("b", 0.1)
+
+
+def test_a_short_request_for_approval_has_buttons_and_other_texts_have_none() -> None:
+    asked = content("Run `x`? /approve or /deny")
+    assert asked["type"] == "interactive"
+    buttons = asked["interactive"]["action"]["buttons"]  # type: ignore[index]
+    assert [button["reply"]["id"] for button in buttons] == ["/approve", "/deny"]
+    for text in ("Run `x`? /approve or /deny" + " " * 1024, "see /approve", "POST a/approve, b/deny"):
+        assert content(text) == {"type": "text", "text": {"body": text, "preview_url": False}}
+
+
+@each_case(
+    ("reply", "text"), [({"id": "/deny", "title": "Deny"}, "/deny"), ({"id": "/unlink"}, ""), ({"id": ["/deny"]}, "")]
+)
+def test_a_button_is_the_command_that_it_stands_for(reply: dict[str, Any], text: str) -> None:
+    pressed = message(type="interactive", interactive={"type": "button_reply", "button_reply": reply}, text=None)
+    assert [update.text for update in READER.read(pressed)] == [text]

@@ -1,4 +1,4 @@
-"""Verifies and reads interactions of Discord's: commands of the bot that people choose in their chat with it. Pure.
+"""Verifies and reads interactions of Discord's: commands and buttons in people's chats with the bot. Pure.
 
 Source: Discord, "Receiving and Responding to Interactions", "Setting Up an Endpoint": Discord sends wrong signatures at
 times, and takes the address away where they are let through.
@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
+from hermesops.users.messaging.messengers.commands import command_of
 from hermesops.users.messaging.messengers.discord.read import SNOWFLAKE, matching, name_of
 from hermesops.wire import strict_json
 
@@ -30,7 +31,7 @@ _TIME = re.compile(r"[0-9]{1,12}")
 _KEY = re.compile(r"[0-9a-f]{64}")
 _SIGNATURE = re.compile(r"[0-9a-fA-F]{128}")
 _WORD = re.compile(r"[A-Za-z0-9]{1,32}")
-_PING, _COMMAND = 1, 2
+_PING, _COMMAND, _BUTTON = 1, 2, 3
 _IN_OWN_CHAT = 1
 _EPHEMERAL = 64
 
@@ -100,7 +101,12 @@ def read(body: bytes) -> Interaction:
 def _update(content: Mapping[str, Any]) -> Update | None:
     user, data = content.get("user"), content.get("data")
     is_own = content.get("context") == _IN_OWN_CHAT and not content.get("guild_id")
-    if content.get("type") != _COMMAND or not is_own or not isinstance(user, dict) or not isinstance(data, dict):
+    if (
+        content.get("type") not in (_COMMAND, _BUTTON)
+        or not is_own
+        or not isinstance(user, dict)
+        or not isinstance(data, dict)
+    ):
         return None
     id_, chat = matching(SNOWFLAKE, content.get("id")), matching(SNOWFLAKE, content.get("channel_id"))
     person, text = matching(SNOWFLAKE, user.get("id")), _text_of(data)
@@ -112,7 +118,9 @@ def _update(content: Mapping[str, Any]) -> Update | None:
 
 
 def _text_of(data: Mapping[str, Any]) -> str:
-    """A command as people write it elsewhere; empty for one that is none of ours."""
+    """A command, or a button, as people write it elsewhere; empty for one that is none of ours."""
+    if "custom_id" in data:
+        return command_of(data["custom_id"])
     name, options = data.get("name"), data.get("options")
     if name not in [command["name"] for command in COMMANDS]:
         return ""

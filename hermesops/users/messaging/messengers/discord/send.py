@@ -1,8 +1,8 @@
 """Sends messages by Discord's HTTP API, within the limits that its answers name.
 
-Source: Discord, "Create Message" (``nonce``, ``enforce_nonce``), "Trigger Typing Indicator", "Get Channel Messages",
-"Rate Limits", "Get Gateway Bot", "Opcodes and Status Codes" (JSON error codes), "Edit Current Application", "Bulk
-Overwrite Global Application Commands".
+Source: Discord, "Create Message" (``nonce``, ``enforce_nonce``), "Component Reference", "Trigger Typing
+Indicator", "Get Channel Messages", "Rate Limits", "Get Gateway Bot", "Opcodes and Status Codes" (JSON error codes),
+"Edit Current Application", "Bulk Overwrite Global Application Commands".
 """
 
 import time
@@ -13,6 +13,7 @@ from typing import Any
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.messaging.message import Outgoing
+from hermesops.users.messaging.messengers.commands import BUTTONS, is_request
 from hermesops.users.messaging.messengers.discord.interactions import COMMANDS
 from hermesops.users.messaging.messengers.exchange import Answer, call
 from hermesops.users.messaging.outbound.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
@@ -23,6 +24,10 @@ ADDRESS = "https://discord.com/api/v10"
 _VENDOR = "Discord"
 _AGENT = "DiscordBot (hermesops, 1)"
 _NO_EMBEDS = 4
+_STYLES = {"/approve": 3, "/deny": 4}
+_BUTTONS = [
+    {"type": 2, "style": _STYLES[command], "label": label, "custom_id": command} for command, label in BUTTONS.items()
+]
 _LONGEST_LIMIT_S = 3600.0
 _UNKNOWN_LIMIT_S = 30.0
 _MOST_CHATS = 100_000
@@ -82,13 +87,15 @@ class DiscordBot:
 
         Raises nothing: what became of it is the result. Nothing is sent while Discord takes none of this chat.
         """
-        body = {
+        body: dict[str, object] = {
             "content": outgoing.text,
             "nonce": f"out-{outgoing.id}",
             "enforce_nonce": True,
             "allowed_mentions": {"parse": []},  # no text of an agent's calls anybody
             "flags": _NO_EMBEDS,  # no request of Discord's goes where an agent's text says
         }
+        if is_request(outgoing.text):
+            body["components"] = [{"type": 1, "components": _BUTTONS}]
         return await self._of_route(f"channels/{outgoing.vendor_chat}/messages", body)
 
     async def show_typing(self, vendor_chat: str) -> Delivery:

@@ -1,14 +1,16 @@
 """Verifies and reads updates of Telegram. Pure.
 
-Source: Telegram Bot API, "Update", "Message", "ChatMemberUpdated", "setWebhook".
+Source: Telegram Bot API, "Update", "Message", "CallbackQuery", "ChatMemberUpdated", "setWebhook".
 """
 
 import hmac
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
+from hermesops.users.messaging.messengers.commands import command_of
 from hermesops.wire import strict_json
 from hermesops.wire.foreign_text import one_line
 
@@ -21,6 +23,7 @@ LARGEST = 1 << 20
 
 _LONGEST_TEXT = 16_384
 _LONGEST_NAME = 64
+_PRESS = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _GONE = frozenset({"kicked", "left"})
 
 
@@ -44,7 +47,31 @@ def read(body: bytes) -> Update | None:
         return _message(number, message)
     if isinstance(change := content.get("my_chat_member"), dict):
         return _membership(number, change)
+    if isinstance(press := content.get("callback_query"), dict):
+        return _press(number, press)
     return None
+
+
+def _press(number: int, press: Mapping[str, Any]) -> Update | None:
+    """A button below a request for approval, as the command that it stands for."""
+    message, command = press.get("message"), command_of(press.get("data"))
+    author = _author({**press, "chat": message.get("chat")}) if isinstance(message, dict) else None
+    if author is None or not command:
+        return None
+    account, display = author
+    kind = IncomingKind.MESSAGE
+    return Update(Messenger.TELEGRAM, str(number), kind, account, account, text=command, display=display)
+
+
+def reply_to(body: bytes) -> Mapping[str, Any]:
+    """What is asked of Telegram in the answer to an update: that it shows a button as pressed. Empty for nothing.
+
+    Source: Telegram Bot API, "Making requests when getting updates", ``answerCallbackQuery``.
+    """
+    press = strict_json.parse_object(body, largest=LARGEST).get("callback_query")
+    id_ = press.get("id") if isinstance(press, dict) else None
+    is_id = isinstance(id_, str) and _PRESS.fullmatch(id_) is not None
+    return {"method": "answerCallbackQuery", "callback_query_id": id_} if is_id else {}
 
 
 def _message(number: int, message: Mapping[str, Any]) -> Update | None:

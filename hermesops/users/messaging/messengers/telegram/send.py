@@ -11,6 +11,7 @@ from typing import Any
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.messaging.message import Outgoing
+from hermesops.users.messaging.messengers.commands import BUTTONS, is_request
 from hermesops.users.messaging.messengers.exchange import Answer, call
 from hermesops.users.messaging.messengers.telegram import write
 from hermesops.users.messaging.outbound.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
@@ -53,11 +54,14 @@ class TelegramBot:
 
     async def send(self, outgoing: Outgoing) -> Delivery:
         """Send a part, once. Raises nothing: what became of it is the result."""
-        body = {
+        body: dict[str, object] = {
             "chat_id": int(outgoing.vendor_chat),
             **write.parse(outgoing.text),
             "link_preview_options": {"is_disabled": True},
         }
+        if is_request(str(body["text"])):
+            row = [{"text": label, "callback_data": command} for command, label in BUTTONS.items()]
+            body["reply_markup"] = {"inline_keyboard": [row]}
         return await self._call("sendMessage", body)
 
     async def show_typing(self, vendor_chat: str) -> Delivery:

@@ -18,7 +18,7 @@ from typing import Any
 
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
-from hermesops.users.messaging.messengers.commands import with_slash
+from hermesops.users.messaging.messengers.commands import command_of, with_slash
 from hermesops.wire import strict_json
 from hermesops.wire.foreign_text import one_line
 
@@ -148,6 +148,10 @@ def _failure(status: Mapping[str, Any]) -> Update | None:
 
 
 def _text_of(message: Mapping[str, Any]) -> str:
+    pressed = message.get("interactive")
+    reply = pressed.get("button_reply") if isinstance(pressed, dict) else None
+    if isinstance(reply, dict):
+        return command_of(reply.get("id"))
     content = message.get("text")
     body = content.get("body") if isinstance(content, dict) else None
     return body if isinstance(body, str) else ""

@@ -1,7 +1,7 @@
 """Sends messages by WhatsApp's Cloud API.
 
-Source: WhatsApp Business Platform, "Send messages", "Text messages", "Error codes", "Throughput", "Pair rate limits",
-"Customer service windows", "Webhook overrides", "Business-scoped user IDs".
+Source: WhatsApp Business Platform, "Send messages", "Text messages", "Interactive reply buttons", "Error
+codes", "Throughput", "Pair rate limits", "Customer service windows", "Webhook overrides", "Business-scoped user IDs".
 """
 
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from typing import Any
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.messaging.message import Outgoing
+from hermesops.users.messaging.messengers.commands import BUTTONS, is_request
 from hermesops.users.messaging.messengers.exchange import Answer, call
 from hermesops.users.messaging.messengers.whatsapp import errors
 from hermesops.users.messaging.outbound.delivery import Away, Closed, Delivery, Limited, Refused, Sent, Uncertain
@@ -19,6 +20,7 @@ from hermesops.wire.foreign_text import one_line
 ADDRESS = "https://graph.facebook.com/v24.0"
 
 _VENDOR = "WhatsApp"
+_LONGEST_WITH_BUTTONS = 1024
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,7 @@ class WhatsAppBot:
             "messaging_product": "whatsapp",
             "recipient_type": "individual",
             **recipient(outgoing.address),
-            "type": "text",
-            "text": {
-                "body": outgoing.text,
-                "preview_url": False,
-            },  # no request of Meta's goes where an agent's text says
+            **content(outgoing.text),
             "biz_opaque_callback_data": f"out-{outgoing.id}",
         }
         try:
@@ -123,6 +121,16 @@ class WhatsAppBot:
     async def _call(self, path: str, body: Mapping[str, object] | None = None) -> Answer:
         headers = {"authorization": f"Bearer {self._token()}"}
         return await call(_VENDOR, f"{self._address}/{path}", body, headers)
+
+
+def content(text: str) -> Mapping[str, object]:
+    """Parameters of a text: with buttons where it is a short request for approval. Pure."""
+    if is_request(text) and len(text.encode("utf-16-le")) <= 2 * _LONGEST_WITH_BUTTONS:
+        buttons = [{"type": "reply", "reply": {"id": id_, "title": title}} for id_, title in BUTTONS.items()]
+        asked = {"type": "button", "body": {"text": text}, "action": {"buttons": buttons}}
+        return {"type": "interactive", "interactive": asked}
+    # No request of Meta's goes where an agent's text says.
+    return {"type": "text", "text": {"body": text, "preview_url": False}}
 
 
 def recipient(address: str) -> Mapping[str, str]:
