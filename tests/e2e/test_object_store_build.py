@@ -12,6 +12,7 @@ from hermesops.platform.local import world as local_world_server
 from hermesops.settings.environment import Environment
 from tests.support.real.commands.command import local_world
 from tests.support.real.stores.registries import placed
+from tests.support.suite.kept import cached_bases
 
 _GO = """#!/bin/sh
 if [ "$1" = env ]; then echo go1.99.0; exit; fi
@@ -24,7 +25,9 @@ exec sleep 600
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A folder with a Go that builds for ten minutes."""
+    """A folder with a Go that builds for ten minutes, and a cache that has the base of machines and nothing else."""
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "bases").symlink_to(cached_bases())
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "go").write_text(_GO.format(place=tmp_path))
     (tmp_path / "bin" / "go").chmod(0o755)
