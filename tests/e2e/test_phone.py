@@ -86,6 +86,16 @@ async def operators_see(world: Command) -> None:
     for message, words in ((answer, "was delivered"), (waiting, "goes to the agent again by itself")):
         refused = await world.run("message", "retry", message, "--reason", "test")
         assert (refused.exit_code, words in refused.stderr) == (3, True), refused.stderr
+    counts = (await world.ok("connector", "status", "--json")).json
+    assert [(each["messenger"], each["linked"]) for each in counts["messengers"]] == [("telegram", 1)]
+    for fault, (exit_code, words) in {
+        "messenger-refuses-token": (3, "does not take the token"),
+        "messenger-fails": (0, "HTTP 502"),
+    }.items():
+        await world.ok("local", "fault", "set", fault, "--times", "50")
+        checked = await world.run("messenger", "check")
+        assert (checked.exit_code, words in checked.stdout) == (exit_code, True), str(checked)
+        await world.ok("local", "fault", "clear")
     registered = await world.ok("messenger", "register", "telegram", "--reason", "test", "--json")
     assert registered.json["url"].endswith("/webhooks/telegram")
     assert "webhook_registered" in (await world.ok("audit", "log")).stdout
