@@ -100,6 +100,16 @@ async def operators_see(world: Command) -> None:
     for message, words in ((answer, "was delivered"), (waiting, "goes to the agent again by itself")):
         refused = await world.run("message", "retry", message, "--reason", "test")
         assert (refused.exit_code, words in refused.stderr) == (3, True), refused.stderr
+    counts = (await world.ok("connector", "status", "--json")).json
+    assert ("telegram", 1) in [(each["messenger"], each["linked"]) for each in counts["messengers"]]
+    for fault, (exit_code, words) in {
+        "messenger-refuses-token": (3, "does not take the token"),
+        "messenger-fails": (0, "HTTP 502"),
+    }.items():
+        await world.ok("local", "fault", "set", fault, "--times", "50")
+        checked = await world.run("messenger", "check", "telegram")
+        assert (checked.exit_code, words in checked.stdout) == (exit_code, True), str(checked)
+        await world.ok("local", "fault", "clear")
     for messenger in ("telegram", "whatsapp", "discord"):
         registered = await world.ok("messenger", "register", messenger, "--reason", "test", "--json")
         assert registered.json["url"].endswith(f"/webhooks/{messenger}")

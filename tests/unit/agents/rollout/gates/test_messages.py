@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hermesops.agents.rollout.gates.judgement import evidence_of, judge
 from hermesops.agents.rollout.gates.messages import chance_of, weigh_messages
 from hermesops.agents.rollout.ports import HealthObservation, MessageComparison
-from hermesops.agents.rollout.records.events import Recorded, StateChanged
+from hermesops.agents.rollout.records.events import Event, Recorded, StateChanged
 from hermesops.agents.rollout.reports.explain import explain
 from hermesops.agents.rollout.reports.replay import replay
 from hermesops.model.ids import InstanceId
@@ -117,7 +117,7 @@ def test_a_release_that_takes_messages_and_answers_none_is_halted() -> None:
     assert replay(world.events, tuple(world.placed.values()), Gates()).halted
 
 
-def _is_halt(recorded: Recorded[object]) -> bool:
+def _is_halt(recorded: Recorded[Event]) -> bool:
     return isinstance(recorded.event, StateChanged) and recorded.event.after is RolloutState.HALTED
 
 
