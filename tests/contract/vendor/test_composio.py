@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
+from hermesops.base.network.http import own_client
 from hermesops.base.waiting import pause
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.localcloud.vendors.composio.composio import LINK_S, LocalComposio
@@ -66,6 +67,9 @@ async def test_a_link_becomes_an_account_that_is_revoked_and_deleted(composio: C
     assert account.scopes == ("gmail.read",)
     assert [each.id for each in await composio.accounts_of("i-1")] == [link.account]
     assert await composio.accounts_of("i-2") == ()
+    async with own_client(base_url=vendor.url, headers={"x-api-key": KEY}, timeout=10) as http:
+        listed = (await http.get("/api/v3.1/connected_accounts")).json()["items"]
+    assert [each["id"] for each in listed] == [link.account], "of all users"
     await composio.revoke(link.account)
     await composio.revoke(link.account)
     assert (await composio.account(link.account)).status is AccountStatus.STOPPED

@@ -164,7 +164,7 @@ class LocalComposio:
 
     async def _list(self, request: Request) -> Response:
         users = request.query_params.getlist("user_ids")
-        listed = [_shown(account) for account in self.accounts.values() if account.user in users]
+        listed = [_shown(account) for account in self.accounts.values() if not users or account.user in users]
         return JSONResponse({"items": listed, "total_pages": 1, "next_cursor": None})
 
     async def _revoke(self, request: Request) -> Response:
