@@ -33,7 +33,6 @@ from tests.support.real.stores import postgresql
 from tests.support.suite.prerequisites import require
 
 
-@pytest.mark.turns(20)
 async def test_no_command_of_a_shard_leaks_a_secret(tmp_path: Path) -> None:
     require(postgresql.programs(), "PostgreSQL's programs (apt: postgresql-15)")
     lines = [line for path in canary_commands.SHARD for line in canary_commands.words_of(path)]

@@ -214,7 +214,7 @@ SHARD = (
     *("local up", "registry migrate", "image build", "provision ada", "stack preview", "release build", "worker"),
     *("secrets list", "local down"),
 )
-"""What ``make test`` runs when it is the test's turn: it starts a child of each kind that a simulated world has."""
+"""What is run in every ``make test``: it starts a child of each kind that a simulated world has."""
 
 _LONGEST_S = 300.0
 
