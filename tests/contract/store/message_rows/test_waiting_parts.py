@@ -1,6 +1,6 @@
 """Parts that a messenger takes after its user's next message, on either database, in any order of what is recorded."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import pytest
@@ -60,7 +60,7 @@ def test_a_report_that_a_part_failed_holds_whenever_it_comes(
         assert taken is not None
         looked.append(taken)
 
-    steps = {
+    steps: dict[str, Callable[[], object]] = {
         "look": look,
         "report": lambda: outgoing.fail(looked[0], OutgoingState.WAITING, timedelta(), "closed"),
         "record": lambda: outgoing.end(part.id, OutgoingState.SENT, vendor_id="wamid.out"),
