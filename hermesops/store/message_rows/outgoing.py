@@ -31,6 +31,9 @@ _WITH_CHATS = sa.select(outgoing_messages, messenger_chats.c.address, messenger_
 _NOT_WRITTEN = "its user wrote nothing for thirty days"
 _DETAIL = 200
 _REPORTED = "reported: "
+_TAKEN = (OutgoingState.SENDING.value, OutgoingState.SENT.value)
+"""States of parts that the messenger may have."""
+
 _NO_REPORT = sa.or_(_COLUMNS.state == OutgoingState.SENDING.value, ~_COLUMNS.detail.startswith(_REPORTED))
 """Condition of a part of which the messenger has not reported, since it was sent last, that it failed."""
 
@@ -184,7 +187,7 @@ class OutgoingMessages:
         """
         with self._database.writing() as connection:
             now = self._database.now(connection)
-            is_it = sa.and_(_COLUMNS.id == part.id, _COLUMNS.state == part.state.value)
+            is_it = sa.and_(_COLUMNS.id == part.id, _COLUMNS.state.in_(_TAKEN))  # SENDING may be SENT by now
             values: dict[str, Any] = {"state": state.value, "detail": f"{_REPORTED}{detail}"[:_DETAIL]}
             if state is OutgoingState.REFUSED:
                 values |= {"ended_at": now}

@@ -17,7 +17,7 @@ from tests.support.users.messaging import ScriptedGateway, dialled, messaging
 from tests.support.users.phones import PHONES, Phone
 
 pytestmark = [
-    pytest.mark.turns(35),
+    pytest.mark.turns(60),
     pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True),
     pytest.mark.parametrize("make", PHONES),
 ]

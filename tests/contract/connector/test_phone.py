@@ -19,7 +19,7 @@ from tests.support.users.messaging import Messaging, dialled, messaging
 TITLES = {"slack": "Slack", "whatsapp": "WhatsApp", "discord": "Discord"}
 
 pytestmark = [
-    pytest.mark.turns(30),
+    pytest.mark.turns(45),
     pytest.mark.xdist_group("chat page"),
     pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True),
 ]

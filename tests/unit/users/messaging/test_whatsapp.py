@@ -299,9 +299,9 @@ def test_ten_parts_come_at_once_and_others_each_six_seconds() -> None:
 
 
 def test_a_short_request_for_approval_has_buttons_and_other_texts_have_none() -> None:
-    asked = content("Run `x`? /approve or /deny")
-    assert asked["type"] == "interactive"
-    buttons = asked["interactive"]["action"]["buttons"]  # type: ignore[index]
+    parameters = content("Run `x`? /approve or /deny")
+    assert parameters["type"] == "interactive"
+    buttons = parameters["interactive"]["action"]["buttons"]  # type: ignore[index]
     assert [button["reply"]["id"] for button in buttons] == ["/approve", "/deny"]
     for text in ("Run `x`? /approve or /deny" + " " * 1024, "see /approve", "POST a/approve, b/deny"):
         assert content(text) == {"type": "text", "text": {"body": text, "preview_url": False}}

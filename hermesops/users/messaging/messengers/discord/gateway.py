@@ -50,7 +50,7 @@ log = structlog.get_logger()
 
 
 @dataclass
-class Session:
+class GatewaySession:
     """A session, which sockets take up one after the other.
 
     Attributes:
@@ -101,7 +101,7 @@ class DiscordGateway:
     receive: Callable[[Update], bool]
     heard: Callable[[], None]
     begun: Callable[[], Awaitable[None]]
-    session: Session = field(default_factory=Session)
+    session: GatewaySession = field(default_factory=GatewaySession)
     _identified_at: float = float("-inf")
     _failures: int = 0
     _catching_up: list[asyncio.Task[None]] = field(default_factory=list)
@@ -238,7 +238,7 @@ class DiscordGateway:
 class _Beats:
     """The heartbeats of a socket."""
 
-    def __init__(self, socket: ClientConnection, session: Session, every_s: float) -> None:
+    def __init__(self, socket: ClientConnection, session: GatewaySession, every_s: float) -> None:
         self._socket, self._session, self._every_s = socket, session, every_s
         self._beaten_at = float("-inf")
         self.is_acknowledged = True

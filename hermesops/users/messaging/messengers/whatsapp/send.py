@@ -127,8 +127,8 @@ def content(text: str) -> Mapping[str, object]:
     """Parameters of a text: with buttons where it is a short request for approval. Pure."""
     if is_request(text) and len(text.encode("utf-16-le")) <= 2 * _LONGEST_WITH_BUTTONS:
         buttons = [{"type": "reply", "reply": {"id": id_, "title": title}} for id_, title in BUTTONS.items()]
-        asked = {"type": "button", "body": {"text": text}, "action": {"buttons": buttons}}
-        return {"type": "interactive", "interactive": asked}
+        interactive = {"type": "button", "body": {"text": text}, "action": {"buttons": buttons}}
+        return {"type": "interactive", "interactive": interactive}
     # No request of Meta's goes where an agent's text says.
     return {"type": "text", "text": {"body": text, "preview_url": False}}
 
