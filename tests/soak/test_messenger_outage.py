@@ -10,7 +10,7 @@ from tests.support.real.stores.registries import TurnedClock, registry_at
 from tests.support.users.messaging import messaging
 from tests.support.users.outage import Outage
 
-pytestmark = [pytest.mark.turns(600), pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.turns(900), pytest.mark.timeout(3600)]
 
 CHATS, ANSWERS = 150, 60
 DRAINED_S = 600
