@@ -225,6 +225,7 @@ async def test_messages_of_an_agent_that_is_suspended_end_at_once(
             world.say(ADA, "first")
             await gateway.next("inbound")
             world.say(ADA, "second")
+            await until_routed(world, ada)
         sweep = Sweep(world.incoming, world.outgoing, never_read, world.agent_of)
         assert await sweep.run(ada.id, 0) == 0, "an agent that runs comes back"
         registry.instances.set_status(ada.id, InstanceStatus.SUSPENDED)
@@ -237,6 +238,13 @@ async def test_messages_of_an_agent_that_is_suspended_end_at_once(
             "Your agent was suspended before it got this message. Send it again once your agent runs.",
         )
         assert world.incoming.agents_at_work() == frozenset()
+
+
+async def until_routed(world: Messaging, instance: Instance) -> None:
+    async def look() -> bool | Pending[bool]:
+        return instance.id in world.incoming.queued_for() or Pending("not yet")
+
+    await until(look, what="the message to be routed", timeout_s=20, every_s=0.05)
 
 
 async def never_read(_instance_id: InstanceId, _chat: str) -> NoReturn:
