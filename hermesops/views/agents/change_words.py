@@ -13,6 +13,16 @@ _TENTHS_S = 10
 """Seconds below which tenths are shown."""
 
 
+def sentences(preview: "ChangePreview") -> dict[str, str]:
+    """Downtime, costs a month and losses of a change, each in words."""
+    return {
+        "downtime": downtime(preview),
+        "cost_before": price(preview.before),
+        "cost_after": price(preview.after),
+        "lost": lost(preview.loss),
+    }
+
+
 def downtime(preview: "ChangePreview") -> str:
     """Whether and how long the agent is down."""
     if preview.was_up and not preview.is_up:
