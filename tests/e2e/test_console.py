@@ -1,0 +1,116 @@
+"""The console of a simulated world: a restart is the command's, in its preview, its steps and its audit entries."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hermesops.app import Container
+from hermesops.base.waiting import Pending, until
+from hermesops.model.operation import OperationStatus
+from tests.support.pages.console import OWN, console_client, container_of
+from tests.support.real.commands.command import Command, local_world
+
+pytestmark = pytest.mark.turns(25)
+
+
+@pytest.fixture(scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    async with local_world(tmp_path_factory.mktemp("console"), driver="sim") as command:
+        await command.ok("provision", "ada", "--plan", "light")
+        yield command
+
+
+@pytest.fixture
+def container(world: Command) -> Container:
+    return container_of(world.environ)
+
+
+@pytest.fixture
+async def client(container: Container) -> AsyncIterator[httpx.AsyncClient]:
+    async with console_client(container) as client:
+        yield client
+
+
+def page_of(container: Container, user: str) -> str:
+    return f"/console/instances/{container.instances.find(user).id}"
+
+
+async def ended(container: Container, operation_id: str) -> OperationStatus:
+    async def look() -> OperationStatus | Pending[OperationStatus]:
+        status = container.operation_directory.get(operation_id).status
+        return status if status.has_ended else Pending(status.value)
+
+    return await until(look, what=operation_id, timeout_s=60, every_s=0.1)
+
+
+def audit_of(container: Container, operation_id: str, who: str) -> list[tuple[str, ...]]:
+    """Actions, reasons and new values of an operation's entries, without its id; all of them are by ``who``."""
+    history = container.operation_directory.history(operation_id)
+    entries = [entry for entry in history.audit if operation_id in f"{entry.why}{entry.after}"]
+    assert {entry.who for entry in entries} == {who}
+    before = str(history.operation.intent["before"])
+    return [
+        tuple(str(value).replace(operation_id, "ID").replace(before, "BEFORE") for value in values)
+        for values in ((entry.action, entry.why, dict(entry.after)) for entry in entries)
+    ]
+
+
+async def test_a_restart_is_the_commands(world: Command, container: Container, client: httpx.AsyncClient) -> None:
+    dry = (await world.ok("instance", "restart", "ada", "--dry-run", "--json")).json
+    path = f"{page_of(container, 'ada')}/change/restart"
+    preview = (await client.get(path)).text
+    steps = re.findall(r"<li>(.*?) <span", preview)
+    assert steps == [step["step"] for step in dry["steps"]] != []
+    assert "hermesops instance restart ada --reason WHY" in preview
+
+    by_command = (await world.ok("instance", "restart", "ada", "--reason", "a test", "--json")).json
+    response = await client.post(path, data={"reason": "a test"}, headers=OWN)
+    operation_id = response.headers["hx-redirect"].rpartition("/")[2]
+    assert await ended(container, operation_id) is OperationStatus.DONE
+    by_page = container.operation_directory.get(operation_id)
+    assert by_page.outcome == by_command["outcome"]
+    command_steps, page_steps = (
+        [step.step for step in container.operation_directory.history(id_).steps]
+        for id_ in (by_command["operation_id"], operation_id)
+    )
+    assert page_steps == command_steps
+    assert by_page.intent["reason"] == "a test"
+    actor = container.registry.actor
+    assert audit_of(container, operation_id, f"{actor} via console") == audit_of(
+        container, by_command["operation_id"], actor
+    )
+
+    shown = (await client.get(response.headers["hx-redirect"])).text
+    assert all(step in shown for step in page_steps)
+    timeline = (await client.get(f"{page_of(container, 'ada')}/timeline")).text
+    assert f"{actor} via console" in timeline
+
+
+async def test_a_refusal_is_shown_with_the_hint_and_nothing_is_opened(
+    world: Command, container: Container, client: httpx.AsyncClient
+) -> None:
+    await world.ok("provision", "bob", "--plan", "light")
+    await world.ok("instance", "suspend", "bob", "--reason", "a test")
+    before = container.operation_directory.list(ended=True)
+    refused = (await world.run("instance", "restart", "bob", "--dry-run")).stderr
+    path = f"{page_of(container, 'bob')}/change/restart"
+    page = await client.get(path)
+    message = refused.partition("error: ")[2].partition("\n")[0]
+    assert message
+    assert message in page.text
+    assert '<form class="change"' not in page.text
+    response = await client.post(path, data={"reason": "a test"}, headers=OWN)
+    assert (response.status_code, message in response.text) == (409, True)
+    assert (await client.post(path, data={"reason": " "}, headers=OWN)).status_code == 422
+    assert container.operation_directory.list(ended=True) == before
+
+
+async def test_the_page_of_an_instance_has_its_machine(container: Container, client: httpx.AsyncClient) -> None:
+    instance = container.instances.find("ada")
+    page = (await client.get(page_of(container, "ada"))).text
+    assert all(text in page for text in (instance.machine_name, "Backups", "Certificates of the machine", "good"))
+    report = (await client.get(f"{page_of(container, 'ada')}/report")).text
+    assert "ready" in report
