@@ -87,8 +87,6 @@ class Changes:
         self._running[task] = None
         task.add_done_callback(self._running.pop)
         operation: Operation = await asyncio.shield(opened)
-        if not task.done():
-            self._running[task] = operation
         return operation
 
     async def close(self) -> "list[Operation]":
@@ -102,11 +100,18 @@ class Changes:
                     await asyncio.to_thread(connected.operations.leave_unless_held, operation)
         return left
 
+    def _note(self, operation: "Operation") -> None:
+        """Keep the operation that this task runs, so that it is left to the workers where the console ends first."""
+        task = asyncio.current_task()
+        if task in self._running:
+            self._running[task] = operation
+
     async def _run(self, change: Change, user: str, reason: str, opened: "asyncio.Future[Operation]") -> None:
         try:
             with self.container.acting_via(FACE):
                 async with self.container.connect() as connected:
                     operation = await change.begin(connected, user, reason)
+                    self._note(operation)
                     opened.set_result(operation)
                     await connected.operations.resume(operation, wait_s=math.inf)
         except HermesError as error:

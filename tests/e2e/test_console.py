@@ -2,18 +2,22 @@
 
 import re
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from playwright.async_api import Page, expect
 
 from hermesops.app import Container
 from hermesops.base.waiting import Pending, until
 from hermesops.model.operation import OperationStatus
-from tests.support.pages.console import OWN, console_client, container_of
+from tests.support.pages.browser import DESK, PHONE, Scheme, WatchedPage, chromium, watched_page
+from tests.support.pages.console import OWN, console_client, container_of, served_console
+from tests.support.pages.cutting_proxy import CuttingProxy, cutting_proxy
 from tests.support.real.commands.command import Command, local_world
 
-pytestmark = pytest.mark.turns(25)
+pytestmark = pytest.mark.turns(50)
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +118,90 @@ async def test_the_page_of_an_instance_has_its_machine(container: Container, cli
     assert all(text in page for text in (instance.machine_name, "Backups", "Certificates of the machine", "good"))
     report = (await client.get(f"{page_of(container, 'ada')}/report")).text
     assert "ready" in report
+
+
+_TOO_WIDE = """() => [...document.querySelectorAll("header, h1, table, form, dl, pre, code")]
+    .filter((node) => node.getBoundingClientRect().right > innerWidth + 1)
+    .map((node) => node.outerHTML.slice(0, 100))"""
+
+
+@asynccontextmanager
+async def browsing(
+    container: Container, size: tuple[int, int] = DESK, scheme: Scheme = "light"
+) -> AsyncIterator[tuple[WatchedPage, CuttingProxy]]:
+    """Chromium at the fleet's page; afterwards it has broken no rule and has asked no other computer."""
+    async with AsyncExitStack() as stack:
+        browser = await stack.enter_async_context(chromium())
+        url = await stack.enter_async_context(served_console(container))
+        proxy = await stack.enter_async_context(cutting_proxy())
+        watched = await stack.enter_async_context(watched_page(browser, proxy, size, scheme))
+        await watched.page.goto(url)
+        await expect(watched.page.get_by_role("heading", name="Fleet", exact=True)).to_be_visible()
+        yield watched, proxy
+        assert (watched.violations, watched.errors, proxy.foreign()) == ([], [], [])
+
+
+async def focus(page: Page, name: str) -> None:
+    """Press Tab until the link or button of that name has the focus."""
+    for _ in range(60):
+        await page.keyboard.press("Tab")
+        if name in await page.evaluate("document.activeElement.textContent"):
+            return
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize(("size", "scheme"), [(PHONE, "dark"), (DESK, "light")])
+async def test_each_page_is_usable_on_phones_and_desks(
+    container: Container, size: tuple[int, int], scheme: Scheme
+) -> None:
+    instance = page_of(container, "ada")
+    async with browsing(container, size, scheme) as (watched, _):
+        origin = watched.page.url.partition("/console/")[0]
+        for path in (
+            *("/console/", "/console/instances", instance, f"{instance}/change/restart", "/console/operations"),
+            *("/console/alerts", "/console/runbooks", "/console/runbooks/gateway-down", "/console/nowhere"),
+        ):
+            await watched.page.goto(f"{origin}{path}")
+            await watched.page.wait_for_load_state("load")
+            assert await watched.serious() == [], path
+            assert await watched.page.evaluate(_TOO_WIDE) == [], path
+            assert await watched.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+
+
+async def test_a_keyboard_restarts_a_gateway_and_sees_each_step(container: Container) -> None:
+    async with browsing(container) as (watched, _):
+        page = watched.page
+        await page.goto(f"{page.url.partition('/console/')[0]}{page_of(container, 'ada')}")
+        await expect(page.get_by_role("heading", name="Timeline")).to_be_visible()
+        await expect(page.locator("#report")).to_contain_text("ready")
+        await focus(page, "Restart the gateway")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Preview")).to_be_visible()
+        await focus(page, "Restart the gateway")
+        await page.keyboard.press("Shift+Tab")
+        await page.keyboard.type("by keyboard")
+        await page.keyboard.press("Enter")
+        await page.wait_for_url("**/console/operations/*")
+        await expect(page.locator("#live")).to_contain_text("done")
+        await expect(page.locator("#live")).to_contain_text("via console")
+
+
+async def test_a_page_says_that_it_is_stale_until_the_server_answers_again(container: Container) -> None:
+    async with browsing(container) as (watched, proxy):
+        stale = watched.page.get_by_text("stale: the server does not answer")
+        await expect(stale).to_be_hidden()
+        proxy.is_away = True
+        proxy.cut_all()
+        await expect(stale).to_be_visible(timeout=6_000)
+        proxy.is_away = False
+        await expect(stale).to_be_hidden()
+
+
+async def test_a_page_shows_a_change_without_being_loaded_again(world: Command, container: Container) -> None:
+    async with browsing(container) as (watched, _):
+        page = watched.page
+        await page.evaluate("window.isFirst = true")
+        await world.ok("provision", "cleo", "--plan", "light")
+        count = len(container.instance_list.read())
+        await expect(page.locator("#count-all")).to_have_text(re.compile(rf"\b{count}$"))
+        assert await page.evaluate("window.isFirst")

@@ -1,6 +1,7 @@
 """The list of instances, and the page of each."""
 
 import asyncio
+from http import HTTPStatus
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -64,7 +65,7 @@ async def report(request: Request) -> Response:
     console = console_of(request)
     instance = await asyncio.to_thread(console.container.instances.get, InstanceId(request.path_params["id"]))
     shape = report_shape(await console.container.instance_report(instance), console.container.now())
-    return console.pages.page("report", **shape)
+    return console.pages.page("report", HTTPStatus.OK, **shape)
 
 
 async def timeline(request: Request) -> Response:
