@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from hermesops.base.waiting import cancel
-from hermesops.errors import HermesError, UnavailableError
+from hermesops.errors import HermesError, Hint, UnknownOutcomeError
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.preview.change_preview import ChangePreview
@@ -90,15 +90,19 @@ class Changes:
         return operation
 
     async def close(self) -> "list[Operation]":
-        """Stop running operations and leave them to the workers; returns them."""
+        """Stop running operations and leave them to the workers; returns those that have not ended."""
         running = dict(self._running)
         await cancel(*running)
-        left = [operation for operation in running.values() if operation is not None]
+        operations = [operation for operation in running.values() if operation is not None]
+        left = [operation for operation in operations if not await asyncio.to_thread(self._has_ended, operation)]
         if left:
             async with self.container.connect() as connected:
                 for operation in left:
                     await asyncio.to_thread(connected.operations.leave_unless_held, operation)
         return left
+
+    def _has_ended(self, operation: "Operation") -> bool:
+        return self.container.operation_directory.get(operation.id).status.has_ended
 
     def _note(self, operation: "Operation") -> None:
         """Keep the operation that this task runs, so that it is left to the workers where the console ends first."""
@@ -121,4 +125,9 @@ class Changes:
                 opened.set_exception(error)
         finally:
             if not opened.done():
-                opened.set_exception(UnavailableError("the console ends: nothing was opened"))
+                opened.set_exception(
+                    UnknownOutcomeError(
+                        "the console ended meanwhile: the operation may have been opened",
+                        hint=Hint(("operation", "list")),
+                    )
+                )

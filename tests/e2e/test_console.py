@@ -1,9 +1,11 @@
 """The console of a simulated world: a restart is the command's, in its preview, its steps and its audit entries."""
 
 import re
+import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -205,3 +207,20 @@ async def test_a_page_shows_a_change_without_being_loaded_again(world: Command, 
         count = len(container.instance_list.read())
         await expect(page.locator("#count-all")).to_have_text(re.compile(rf"\b{count}$"))
         assert await page.evaluate("window.isFirst")
+
+
+async def test_the_command_prints_an_address_that_counts_once(world: Command) -> None:
+    command = replace(world, program=(sys.executable, "-m", "hermesops"))
+    process = await command.start("console", "--no-browser")
+    try:
+        assert process.stdout
+        url = (await process.stdout.readline()).decode().strip()
+        async with httpx.AsyncClient(follow_redirects=True) as client:
+            assert "<h1>Fleet</h1>" in (await client.get(url)).text
+            assert (await client.get(url)).status_code == 403
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

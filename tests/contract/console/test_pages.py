@@ -73,8 +73,12 @@ def foreign(text: str) -> list[str]:
         if tag in {"img", "iframe", "object", "style", "base"} or (tag == "script" and not attributes.get("src")):
             wrong.append(tag)
         for name, value in attributes.items():
-            is_address = name in {"href", "src", "action"} or name.startswith("hx-get") or name.startswith("hx-post")
-            if name.startswith("on") or name == "style" or (is_address and not (value or "").startswith(("/console/", "#"))):
+            is_address = name in {"href", "src", "action"} or name.startswith(("hx-get", "hx-post"))
+            if (
+                name.startswith("on")
+                or name == "style"
+                or (is_address and not (value or "").startswith(("/console/", "#")))
+            ):
                 wrong.append(f"{tag} {name}={value}")
     return wrong
 
@@ -188,9 +192,7 @@ async def test_a_list_has_pages_of_a_hundred(tmp_path: Path) -> None:
             assert (await client.get("/console/instances", params={"page": number})).status_code == 422, number
 
 
-async def test_nothing_is_called_well_that_is_not_known(
-    container: Container, client: httpx.AsyncClient, monitoring: FakeMonitoring
-) -> None:
+async def test_nothing_is_called_well_that_is_not_known(client: httpx.AsyncClient, monitoring: FakeMonitoring) -> None:
     monitoring.answers["GET /alertmanager/api/v2/alerts"] = Answer(b"no", 503)
     fleet = (await client.get("/console/")).text
     assert 'class="well"' not in fleet

@@ -34,4 +34,6 @@ def test_no_template_has_a_script_a_style_or_an_address_of_others() -> None:
 
 def test_scripts_and_styles_ask_nobody_else_and_write_no_html() -> None:
     text = "".join((FOLDER / "assets" / name).read_text() for name in ("console.js", "console.css"))
-    assert not re.search(r"https?://|@import|url\(|innerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(", text)
+    assert not re.search(
+        r"https?://|@import|url\(|innerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(", text
+    )
