@@ -106,8 +106,7 @@ async def test_texts_of_machines_and_addresses_are_data_on_every_page(
     registry.operations.record_step(operation.id, HOSTILE)
     registry.operations.record_problem(operation.id, HOSTILE)
     registry.audit.append("noted", instance_subject(instance.id), why=HOSTILE, after={"text": HOSTILE})
-    labels = {"instance_id": instance.id, "cell": HOSTILE, "text": HOSTILE}
-    hostile = alert("<b>Hostile</b>", **labels)
+    hostile = alert("<b>Hostile</b>", instance_id=instance.id, cell=HOSTILE, text=HOSTILE)
     hostile["annotations"] = {"summary": HOSTILE, "figure": HOSTILE, "runbook_url": f"runbooks/{HOSTILE}.md"}
     monitoring.answers["GET /alertmanager/api/v2/alerts"] = Answer([hostile])
     pages = [(path, await client.get(path)) for path in paths_of(container)]
@@ -188,8 +187,8 @@ async def test_a_list_has_pages_of_a_hundred(tmp_path: Path) -> None:
         for number, count in ((1, 100), (2, 100), (3, 1), (9, 1)):
             text = (await client.get(f"/console/instances?page={number}")).text
             assert text.count('id="row-') == count, number
-        for number in ("0", "-1", "x", "٣", "9" * 40):
-            assert (await client.get("/console/instances", params={"page": number})).status_code == 422, number
+        for text in ("0", "-1", "x", "٣", "9" * 40):
+            assert (await client.get("/console/instances", params={"page": text})).status_code == 422, text
 
 
 async def test_nothing_is_called_well_that_is_not_known(client: httpx.AsyncClient, monitoring: FakeMonitoring) -> None:

@@ -101,7 +101,7 @@ async def test_where_the_console_ends_while_it_opens_the_outcome_is_unknown(chan
     opening = asyncio.ensure_future(changes.open(change(hangs=hangs), ADA, "a test"))
     await hangs.wait()
     assert await changes.close() == []
-    with pytest.raises(UnknownOutcomeError):
+    with pytest.raises(UnknownOutcomeError, match="may have been opened"):
         await opening
 
 

@@ -50,7 +50,7 @@ async def test_a_shape_is_read_again_once_it_is_old(sources: Counted, monkeypatc
 
 async def test_a_failure_is_not_kept(sources: Counted) -> None:
     sources.is_away = True
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="away"):
         await sources.snapshot(Topic("operations"))
     sources.is_away = False
     assert (await sources.snapshot(Topic("operations"))).shape["operations"] == []

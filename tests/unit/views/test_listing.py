@@ -1,9 +1,11 @@
 """Rows are chosen by the words in their values."""
 
+from typing import Any
+
 from hermesops.errors import Hint
 from hermesops.views.listing import containing
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"user": "Ada", "health": "down", "reasons": ["its machine is stopped"], "next": Hint(("runbook", "run", "x"))},
     {"user": "bob", "health": None, "reasons": ["no heartbeat"], "next": Hint()},
 ]
