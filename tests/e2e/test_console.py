@@ -19,7 +19,7 @@ from tests.support.pages.console import OWN, console_client, container_of, serve
 from tests.support.pages.cutting_proxy import CuttingProxy, cutting_proxy
 from tests.support.real.commands.command import Command, local_world
 
-pytestmark = pytest.mark.turns(50)
+pytestmark = pytest.mark.turns(60)
 
 
 @pytest.fixture(scope="module")
@@ -197,6 +197,22 @@ async def test_a_page_says_that_it_is_stale_until_the_server_answers_again(conta
         await expect(stale).to_be_visible(timeout=6_000)
         proxy.is_away = False
         await expect(stale).to_be_hidden()
+
+
+async def test_a_page_that_cannot_be_loaded_again_stays(container: Container) -> None:
+    async with browsing(container) as (watched, _):
+        page, clock = watched.page, watched.page.clock
+        await clock.install()
+        await page.reload()
+        await page.route(re.compile("/console/$"), lambda route: route.fulfill(status=503, body="away"))
+        async with page.expect_response(lambda response: response.status == 503):
+            await clock.fast_forward("00:20")
+        await expect(page.get_by_role("heading", name="In trouble")).to_be_visible()
+        await page.unroute_all()
+        before = await page.locator("#live").element_handle()
+        await clock.fast_forward("00:20")
+        await page.wait_for_function("(live) => !live.isConnected", arg=before)
+        await expect(page.get_by_role("heading", name="In trouble")).to_be_visible()
 
 
 async def test_a_page_shows_a_change_without_being_loaded_again(world: Command, container: Container) -> None:

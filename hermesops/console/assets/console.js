@@ -6,6 +6,7 @@
 (() => {
   const STALE_MS = 4000;
   const AGAIN_MS = 15000;
+  const LOAD_MS = 10000;
   const UNITS = [["d", 86400, "h", 3600], ["h", 3600, "min", 60], ["min", 60, "s", 1]];
 
   const body = document.body;
@@ -31,16 +32,25 @@
     }
   };
 
+  // A page that cannot be loaded stays as it is: the stream says whether it is stale.
   const load = async () => {
-    const live = document.getElementById("live");
-    if (!live || isLoading) return;
+    if (isLoading) return;
     isLoading = true;
+    loaded = Date.now();
     try {
-      await htmx.ajax("GET", location.pathname + location.search, {target: "#live", select: "#live", swap: "outerHTML"});
-      loaded = Date.now();
+      const response = await fetch(location.href, {signal: AbortSignal.timeout(LOAD_MS)});
+      if (response.ok) replace(await response.text());
+    } catch {
+      // as above
     } finally {
       isLoading = false;
     }
+  };
+
+  const replace = (text) => {
+    const open = [...document.querySelectorAll("#live details[open]")].map(({id}) => id);
+    htmx.swap("#live", text, {swapStyle: "outerHTML"}, {select: "#live"});
+    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
   };
 
   const listen = () => {
@@ -63,17 +73,6 @@
     if (stream?.readyState === EventSource.CLOSED && isStale) listen();
     if (!isStale && !document.hidden && Date.now() - loaded > AGAIN_MS) load();
   };
-
-  document.addEventListener("keydown", (event) => {
-    const isTyping = event.target.matches("input, textarea, select");
-    if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
-      const search = document.getElementById("q");
-      if (search) {
-        event.preventDefault();
-        search.focus();
-      }
-    }
-  });
 
   if (kind) listen();
   addEventListener("pagehide", () => stream?.close());

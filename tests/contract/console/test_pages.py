@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import AsyncIterator
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
@@ -21,7 +20,7 @@ from hermesops.store.message_rows.incoming import IncomingMessages
 from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring
 from tests.support.fleets.filled_registry import fill
 from tests.support.hostile.agents.hostile_moods import ESCAPES
-from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container
+from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container, foreign
 from tests.support.real.stores.registries import KEYS
 
 INSTANCES = 50
@@ -52,35 +51,6 @@ async def monitoring(container: Container) -> AsyncIterator[FakeMonitoring]:
         container.__dict__["monitoring"] = SimpleNamespace(is_known=True, client=lambda: None)
         container.__dict__["alerts"] = lambda: alerts
         yield monitoring
-
-
-class Elements(HTMLParser):
-    """Elements and attributes of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-
-def foreign(text: str) -> list[str]:
-    """Whatever no page may have: scripts and styles in it, images, addresses beyond the console, invisible text."""
-    wrong = [f"{char!r}" for char in set(text) if not char.isprintable() and char not in "\n\t"]
-    for tag, attributes in Elements(text).elements:
-        if tag in {"img", "iframe", "object", "style", "base"} or (tag == "script" and not attributes.get("src")):
-            wrong.append(tag)
-        for name, value in attributes.items():
-            is_address = name in {"href", "src", "action"} or name.startswith(("hx-get", "hx-post"))
-            if (
-                name.startswith("on")
-                or name == "style"
-                or (is_address and not (value or "").startswith(("/console/", "#")))
-            ):
-                wrong.append(f"{tag} {name}={value}")
-    return wrong
 
 
 def paths_of(container: Container) -> list[str]:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from html.parser import HTMLParser
 from pathlib import Path
 
 import httpx
@@ -55,3 +56,32 @@ async def served_console(container: Container) -> AsyncIterator[str]:
             yield gate.url
         finally:
             await cancel(serving)
+
+
+class Elements(HTMLParser):
+    """Elements and attributes of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+
+def foreign(text: str) -> list[str]:
+    """Whatever no page may have: scripts and styles in it, images, addresses beyond the console, invisible text."""
+    wrong = [f"{char!r}" for char in set(text) if not char.isprintable() and char not in "\n\t"]
+    for tag, attributes in Elements(text).elements:
+        if tag in {"img", "iframe", "object", "style", "base"} or (tag == "script" and not attributes.get("src")):
+            wrong.append(tag)
+        for name, value in attributes.items():
+            is_address = name in {"href", "src", "action"} or name.startswith(("hx-get", "hx-post"))
+            if (
+                name.startswith("on")
+                or name == "style"
+                or (is_address and not (value or "").startswith(("/console/", "#")))
+            ):
+                wrong.append(f"{tag} {name}={value}")
+    return wrong
