@@ -74,6 +74,7 @@ class Front:
                 response: Response = RedirectResponse(PREFIX, HTTPStatus.SEE_OTHER, {"set-cookie": cookie})
                 await response(scope, receive, answer)
                 return
+            _refuse_nul(scope)
             body = await _body(scope, receive)
         except RefusedRequestError as refused:
             response = PlainTextResponse(f"{refused.words}\n", refused.status.value)
@@ -88,6 +89,12 @@ def _head(scope: MutableMapping[str, Any]) -> Head:
         target += b"?" + scope["query_string"]
     headers = tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"])
     return Head(scope["method"], target.decode("latin-1"), headers, 0)
+
+
+def _refuse_nul(scope: MutableMapping[str, Any]) -> None:
+    """Refuse an address with a NUL: no command can have one, and PostgreSQL's texts have none."""
+    if "\0" in scope["path"] or b"%00" in scope["query_string"] or b"\0" in scope["query_string"]:
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "nul", "an address has no NUL")
 
 
 async def _body(scope: MutableMapping[str, Any], receive: Receive) -> bytes:

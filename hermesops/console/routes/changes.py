@@ -68,8 +68,8 @@ def _reason(body: bytes) -> str:
     except ValueError as error:  # UnicodeDecodeError is one
         raise UsageError("this is no form of the console") from error
     reason = " ".join(fields.get("reason", [""])[0].split())
-    if len(reason) > _LONGEST:
-        raise UsageError(f"a reason has at most {_LONGEST} characters", field="reason")
+    if len(reason) > _LONGEST or not reason.isprintable():
+        raise UsageError(f"a reason has at most {_LONGEST} characters, all of them visible", field="reason")
     return reason
 
 
