@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from hermesops.errors import UsageError
 from hermesops.model.fleet.health import Condition
-from hermesops.model.fleet.selector import Selector
 from hermesops.model.ids import InstanceId
 from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts
 from hermesops.views import operations as operation_shapes
@@ -173,12 +172,9 @@ class Sources:
     def _instance_now(self, instance_id: InstanceId) -> Mapping[str, Any]:
         container = self.container
         instance, at = container.instances.get(instance_id), container.now()
-        selector = Selector({"user": frozenset({instance.title})})
-        rows = container.instance_list.read(selector, terminated=True)
-        listed = next(row for row in rows if row.instance.id == instance.id)
         certificates = container.machine_certificates.of_instance(instance)
         return {
-            "instance": instance_shapes.listed(listed, at),
+            "instance": instance_shapes.listed(container.instance_list.of(instance), at),
             "operations": [
                 operation_shapes.operation(row)
                 for row in container.operation_directory.of_instance(instance.id, _OF_INSTANCE)
