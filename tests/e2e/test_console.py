@@ -1,5 +1,6 @@
 """The console of a simulated world: a restart is the command's, in its preview, its steps and its audit entries."""
 
+import asyncio
 import re
 import signal
 import sys
@@ -225,18 +226,42 @@ async def test_a_page_shows_a_change_without_being_loaded_again(world: Command, 
         assert await page.evaluate("window.isFirst")
 
 
-async def test_the_command_prints_an_address_that_counts_once(world: Command) -> None:
+@asynccontextmanager
+async def running(world: Command) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    """The command as a process, and the address that it printed."""
     command = replace(world, program=(sys.executable, "-m", "hermesops"))
     process = await command.start("console", "--no-browser")
     try:
         assert process.stdout
-        url = (await process.stdout.readline()).decode().strip()
-        async with httpx.AsyncClient(follow_redirects=True) as client:
-            assert "<h1>Fleet</h1>" in (await client.get(url)).text
-            assert (await client.get(url)).status_code == 403
-        process.send_signal(signal.SIGTERM)
-        assert await process.wait() == 0
+        yield process, (await process.stdout.readline()).decode().strip()
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def test_the_command_prints_an_address_that_counts_once(world: Command) -> None:
+    async with running(world) as (process, url), httpx.AsyncClient(follow_redirects=True) as client:
+        assert "<h1>Fleet</h1>" in (await client.get(url)).text
+        assert (await client.get(url)).status_code == 403
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_restart_outlives_the_console(world: Command, container: Container, end: signal.Signals) -> None:
+    async with running(world) as (process, url), httpx.AsyncClient() as client:
+        await client.get(url)
+        origin = url.partition("/?")[0]
+        response = await client.post(
+            f"{origin}{page_of(container, 'ada')}/change/restart",
+            data={"reason": "a test"},
+            headers={**OWN, "origin": origin},
+            timeout=60,
+        )
+        process.send_signal(end)
+        await process.wait()
+    operation_id = response.headers["hx-redirect"].rpartition("/")[2]
+    if not container.operation_directory.get(operation_id).status.has_ended:
+        await world.ok("operation", "continue", operation_id)
+    assert container.operation_directory.get(operation_id).status is OperationStatus.DONE
