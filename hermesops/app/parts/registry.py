@@ -54,10 +54,10 @@ def now(container: "Container") -> "datetime":
 
 
 def acting_via(container: "Container", face: str) -> "AbstractContextManager[None]":
-    """Name the operator and a face in the audit entries of a block, as ``ada via console``.
+    """Name the operator and a face in the audit entries of a block.
 
     Raises as ``Registry.actor`` where the operator is not known.
     """
-    from hermesops.store.registry.audit.log import acting_as
+    from hermesops.store.registry.audit import log
 
-    return acting_as(f"{container.registry.actor} via {face}")
+    return log.acting_via(container.registry.actor, face)
