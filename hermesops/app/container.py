@@ -81,6 +81,7 @@ class Container:
     audit = cached_property(parts.registry.audit)
     contradictions = parts.registry.contradictions
     now = parts.registry.now
+    acting_via = parts.registry.acting_via
 
     # Operations
 

@@ -27,6 +27,7 @@ class Extra(StrEnum):
     AWS = "aws"
     BILLING = "billing"
     BUILD = "build"
+    CONSOLE = "console"
     LOCAL = "local"
     PLATFORM = "platform"
     ROLES = "roles"

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hermesops.views.timestamps import timestamp
+from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +26,12 @@ def operation(row: "Operation") -> dict[str, object]:
         "created_at": timestamp(row.created_at),
         "updated_at": timestamp(row.updated_at),
     }
+
+
+def whose(row: "Operation") -> str:
+    """The user, cell or rollout that an operation is about, else its subject."""
+    named = (row.intent.get(field) for field in ("user", "cell", "rollout"))
+    return one_line(str(next((name for name in named if name), row.subject)))
 
 
 def history(shown: "OperationHistory") -> dict[str, object]:

@@ -1,18 +1,23 @@
-"""Looking at a whole fleet: ``fleet status`` and ``rollout preview`` from a filled registry, ``fleet drift``."""
+"""Looking at a whole fleet that fills a registry: status, the console's first page, preview of a rollout, drift."""
 
+import asyncio
 import os
 import resource
 import statistics
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 
 from hermesops.app import Container
+from hermesops.console.front import PREFIX
 from hermesops.settings.environment import Environment
 from tests.bench.figures import Board, seconds_of, spread
 from tests.support.fleets.filled_registry import fill
 from tests.support.fleets.in_memory import ordered
+from tests.support.pages.console import console_client
 from tests.support.vendor.fake_justavps import FakeJustAvps, served
 
 RUNS = 5
@@ -30,6 +35,8 @@ def measure(board: Board, folder: Path) -> None:
         beyond = f"{statistics.median(took.clock) - statistics.median(version.clock):.2f} s beyond --version"
         most = f"{resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024:.0f} MB at most"
         board.add(f"fleet status at {count:,}", f"{took}, {beyond}, {most}", target=target)
+    for count, target in ((1_000, "<= 0.5 s"), (MANY, "<= 1 s")):
+        board.add(f"console: first page of the fleet at {count:,}", _painted(folder, count), target=target)
     board.add(f"rollout preview at {MANY:,}", str(_previewed(folder)), target="<= 2 s")
     with served(FakeJustAvps(looks_until_ready=0)) as vendor:
         for number in range(MACHINES):
@@ -38,6 +45,26 @@ def measure(board: Board, folder: Path) -> None:
         here = _home(folder, MACHINES) | {"HERMESOPS_API_URL": vendor.url, "HERMESOPS_API_KEY": vendor.key}
         took = _timed(folder, here, "fleet", "drift", "--json")
         board.add(f"fleet drift at {MACHINES}, no stacks made yet", str(took), target="<= 10 s")
+
+
+def _painted(folder: Path, count: int) -> str:
+    """Seconds of the server for the console's first page; each run is a console that has read nothing yet."""
+    container = Container(Environment.load("local", _home(folder, count)), lambda _: None)
+
+    async def paint() -> list[float]:
+        seconds = []
+        for _ in range(RUNS + 1):
+            async with console_client(container) as client:
+                began = time.perf_counter()
+                response = await client.get(PREFIX)
+                seconds.append(time.perf_counter() - began)
+                assert response.status_code == HTTPStatus.OK
+        return seconds[1:]  # the first one imports
+
+    try:
+        return spread(asyncio.run(paint()))
+    finally:
+        container.registry.close()
 
 
 def _previewed(folder: Path) -> "_Took":

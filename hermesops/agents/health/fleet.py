@@ -1,7 +1,7 @@
 """The health of instances from what the registry has recorded; nobody is asked."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cache
@@ -70,11 +70,12 @@ def fleet_health(registry: "Registry") -> FleetHealth:
     judge_once = cache(judge)  # thousands have the same facts where nothing but their machines was listed
     judgements = {
         instance.id: judge_once(
-            HealthFacts(
+            _recorded_facts(
+                instance,
                 None if listed_s is None else MachineFact(instance.machine_status, listed_s),
-                (*_reported(instance, now), *agent_facts(samples.get(instance.id, ()), now)),
-                _heartbeat_s(instance.last_heartbeat, now),
+                samples.get(instance.id, ()),
                 unread_s=unread_s,
+                now=now,
             )
         )
         for cell in cells
@@ -82,6 +83,23 @@ def fleet_health(registry: "Registry") -> FleetHealth:
         if instance.status is InstanceStatus.RUNNING
     }
     return FleetHealth(cells, judgements, listed_at)
+
+
+def recorded_health(registry: "Registry", instance: "Instance") -> Judgement | None:
+    """Judge one instance as ``fleet_health`` does, without reading the others; ``None`` for one that should not run."""
+    if instance.status is not InstanceStatus.RUNNING:
+        return None
+    now, listed_at = registry.now(), registry.observations.listed_at()
+    status = registry.observations.status_of(instance.machine_id) if instance.machine_id else ""
+    return judge(
+        _recorded_facts(
+            instance,
+            None if listed_at is None else MachineFact(status, age_of(listed_at, now)),
+            registry.health_samples.list([instance.id], since=_oldest(now))[instance.id],
+            unread_s=_unread_s(registry, now),
+            now=now,
+        )
+    )
 
 
 def observed_health(
@@ -169,6 +187,22 @@ def fleet_selector(registry: "Registry", where: str, *, fields: frozenset[str] =
         registry.cells.get(parse_cell(cell))
     users = frozenset(registry.instances.find(user).title for user in selector.values("user"))
     return Selector({**selector.conditions, **({"user": users} if users else {})})
+
+
+def _recorded_facts(
+    instance: "RecordedInstance | Instance",
+    machine: MachineFact | None,
+    samples: Iterable[str],
+    *,
+    unread_s: float,
+    now: datetime,
+) -> HealthFacts:
+    return HealthFacts(
+        machine,
+        (*_reported(instance, now), *agent_facts(samples, now)),
+        _heartbeat_s(instance.last_heartbeat, now),
+        unread_s=unread_s,
+    )
 
 
 def _oldest(now: datetime) -> datetime:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hermesops.agents.health.fleet import fleet_health, fleet_selector
+from hermesops.agents.health.fleet import fleet_health, fleet_selector, recorded_health
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.fleet.selector import Selector
 
@@ -88,6 +88,16 @@ class InstanceList:
             for instance in instances
         )
         return tuple(row for row in rows if selector is None or selector.takes(row.fields))
+
+    def of(self, instance: "Instance") -> ListedInstance:
+        """One instance, terminated or not, as ``read`` lists it; others are not judged."""
+        registry = self.registry
+        return ListedInstance(
+            instance,
+            registry.cells.get(instance.cell).region,
+            recorded_health(registry, instance),
+            registry.rollout_targets.recorded_releases().get(instance.id),
+        )
 
     def agents_by_release(self) -> Mapping[str, tuple[str, ...]]:
         """Users of running agents by the release that each was last observed to run, ``UNKNOWN`` for none."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from hermesops.access.registry_place import RegistryPlace
@@ -50,3 +51,13 @@ def contradictions(container: "Container") -> "tuple[Contradiction, ...]":
 def now(container: "Container") -> "datetime":
     """The time of the registry's clock, which all its computers share."""
     return container.registry.now()
+
+
+def acting_via(container: "Container", face: str) -> "AbstractContextManager[None]":
+    """Name the operator and a face in the audit entries of a block.
+
+    Raises as ``Registry.actor`` where the operator is not known.
+    """
+    from hermesops.store.registry.audit import log
+
+    return log.acting_via(container.registry.actor, face)

@@ -29,6 +29,7 @@ SUMMARIES = {
     "billing": "Billing: Stripe's events about subscriptions, and the changes of agents that follow.",
     "job": "Scheduled jobs: work that workers start by themselves.",
     "fleet": "The whole fleet.",
+    "console": "Serve the console, pages of the fleet for operators, until Ctrl-C.",
     "alert": "Alerts of the platform's monitoring: problem, duration and next step.",
     "runbook": "Runbooks: the steps that end an alert's cause.",
     "operation": "Operations: long-running work with intent, lease and outcome.",
@@ -44,8 +45,8 @@ SUMMARIES = {
 
 SECTIONS = {
     "Everyday": (
-        *("provision", "instance", "wait", "fleet", "operation", "alert", "runbook", "user", "message", "billing"),
-        *("worker", "monitor", "job"),
+        *("provision", "instance", "wait", "fleet", "console", "operation", "alert", "runbook", "user", "message"),
+        *("billing", "worker", "monitor", "job"),
     ),
     "Releases": ("image", "release", "rollout", "rollback"),
     "Infrastructure": ("platform", "cell", "pool", "stack", "relay", "api", "connector", "messenger"),

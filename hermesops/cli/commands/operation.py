@@ -13,7 +13,6 @@ from hermesops.cli.options.instance import resume_or_leave
 from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.printing.fields import field_lines, in_words
 from hermesops.cli.printing.rows import for_people
-from hermesops.cli.views.fleet.work import whose
 from hermesops.errors import Hint
 from hermesops.views import operations as shapes
 
@@ -34,7 +33,7 @@ def list_(
     empty = "no operation is running"
 
     def rows() -> list[dict[str, object]]:
-        return [{**shapes.operation(row), "about": whose(row)} for row in directory.list(ended=everything)]
+        return [{**shapes.operation(row), "about": shapes.whose(row)} for row in directory.list(ended=everything)]
 
     if watch:
         from hermesops.cli.printing.watch import watch_list

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hermesops.errors import Hint
 from hermesops.model.fleet.alert import ACKNOWLEDGED, INSTANCE
 from hermesops.views.observability import alerts as shapes
+from hermesops.views.timestamps import span
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
@@ -73,17 +74,3 @@ def matched(row: "Silence", users: Mapping[str, str]) -> str:
 def silence_line(row: "Silence", what: str, undo: Hint) -> Hint:
     """The end of a new silence, and the command that lifts it."""
     return Hint(f"{what} until {row.ends_at:%Y-%m-%d %H:%M} UTC:", undo, "ends that")
-
-
-def span(seconds: float) -> str:
-    """A stretch of time in its two largest units, as ``3 h 5 min``; ``-`` for one that cannot be."""
-    if seconds < 0:
-        return "-"
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"{days} d {hours} h"
-    if hours:
-        return f"{hours} h {minutes} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from hermesops.errors import Hint
 from hermesops.model.access.audit import AuditEntry
+from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease, Operation, OperationStatus, OperationStep
 from hermesops.store.operations.kinds.table import abandon_note
 from hermesops.store.registry import Registry
@@ -39,6 +40,22 @@ class OperationDirectory:
     def list(self, *, ended: bool = False) -> tuple[Operation, ...]:
         """Operations that have not ended, newest first; with ``ended`` those that have as well."""
         return tuple(self.registry.operations.list(unfinished=not ended))
+
+    def recent(self, limit: int) -> tuple[Operation, ...]:
+        """The newest operations, ended ones as well.
+
+        Args:
+            limit: So many.
+        """
+        return tuple(self.registry.operations.list(limit=limit))
+
+    def of_instance(self, instance_id: InstanceId, limit: int) -> tuple[Operation, ...]:
+        """The newest operations of an instance, ended ones as well.
+
+        Args:
+            limit: So many.
+        """
+        return tuple(self.registry.operations.list(instance_id=instance_id, limit=limit))
 
     def get(self, operation_id: str) -> Operation:
         """Return the operation with this id, or with the only id that begins with it.

@@ -19,7 +19,7 @@ TWO = ["pydantic>=2", "nothing-like-it>=1; extra == 'aws'", "pydantic; extra == 
 def test_extras_are_those_of_the_project_and_all_is_every_one() -> None:
     declared = PROJECT["optional-dependencies"]
     assert declared.keys() - {"all"} == set(Extra)
-    assert declared["all"] == ["hermesops[aws,billing,build,local,platform]"]
+    assert declared["all"] == ["hermesops[aws,billing,build,console,local,platform]"]
     assert "hermesops[roles]" in declared["build"]
 
 

@@ -216,6 +216,10 @@ class MachineCertificates:
         """The certificates of one machine, newest first."""
         return self.registry.certificates.list(holder.machine_id)
 
+    def of_instance(self, instance: Instance) -> tuple[Certificate, ...]:
+        """The certificates of an instance's present machine, newest first; none where it has no machine."""
+        return self.registry.certificates.list(instance.machine_id) if instance.machine_id else ()
+
     def revoke(self, holder: Holder, *, reason: str) -> int:
         """Revoke what a machine has: no key for its data, no renewal; how many certificates that were.
 

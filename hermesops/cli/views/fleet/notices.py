@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice
-from hermesops.cli.views.alerts import span
 from hermesops.cli.views.fleet import NAMED
 from hermesops.model.fleet.overview import LowOnDisk
 from hermesops.model.plan import GB
+from hermesops.views.timestamps import span
 from hermesops.wire.foreign_text import one_line, quoted
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice, table_lines
-from hermesops.cli.views.alerts import span
 from hermesops.cli.views.fleet import NAMED
 from hermesops.model.fleet.health import Condition
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.views.observability.alerts import state_of
+from hermesops.views.timestamps import span
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from hermesops.base.narration import counted
 from hermesops.cli.console import advice
 from hermesops.cli.views.fleet import NAMED
 from hermesops.views.agents.fleet import MONITOR_MAY
+from hermesops.views.operations import whose
 from hermesops.wire.foreign_text import one_line, unbroken
 
 if TYPE_CHECKING:
@@ -33,12 +34,6 @@ def operation_lines(stopped: "Sequence[Operation]", at_work: int) -> list[str]:
         noun = "operation is" if at_work == 1 else "operations are"
         lines.append(advice(f"{at_work} {noun} being worked on:", ("operation", "list"), "shows them"))
     return lines
-
-
-def whose(operation: "Operation") -> str:
-    """The user, cell or rollout that an operation is about, else its subject."""
-    named = (operation.intent.get(field) for field in ("user", "cell", "rollout"))
-    return one_line(str(next((name for name in named if name), operation.subject)))
 
 
 _BACKUPS_REST = timedelta(minutes=15)

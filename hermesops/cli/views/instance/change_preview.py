@@ -3,18 +3,13 @@
 from typing import TYPE_CHECKING
 
 from hermesops.cli.console import table_lines
-from hermesops.cli.views.alerts import span
 from hermesops.views.agents.change_previews import change_preview, changed_settings
+from hermesops.views.agents.change_words import days, downtime, lost, price, step_span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hermesops.agents.cells.cost.bill import Bill
-    from hermesops.agents.instances.preview.change_preview import ChangePreview, Loss
-
-UNKNOWN = "unknown"
-_TENTHS_S = 10
-"""Seconds below which tenths are shown."""
+    from hermesops.agents.instances.preview.change_preview import ChangePreview
 
 _COLUMNS = ("step", "agent", "took_before")
 
@@ -25,17 +20,17 @@ def lines(preview: "ChangePreview") -> "Sequence[str]":
         {
             "step": step.words,
             "agent": "down" if step.is_down else "runs",
-            "took_before": _span(step.usual_s),
+            "took_before": step_span(step.usual_s),
         }
         for step in preview.steps
     ]
-    previous = f"; the previous machine {_price(preview.kept)} for {_days(preview.kept_days)}" if preview.kept else ""
+    previous = f"; the previous machine {price(preview.kept)} for {days(preview.kept_days)}" if preview.kept else ""
     changed = changed_settings(preview)
     return [
         *([f"changed settings: {', '.join(changed)}"] if changed else []),
         *table_lines(_COLUMNS, rows, "no steps are left"),
         f"downtime: {downtime(preview)}",
-        f"cost a month: {_price(preview.before)} now, {_price(preview.after)} after{previous}",
+        f"cost a month: {price(preview.before)} now, {price(preview.after)} after{previous}",
         f"lost: {lost(preview.loss)}",
         *([f"the machine is destroyed at {preview.ends_at:%Y-%m-%d %H:%M} UTC"] if preview.ends_at else []),
         *([f"continues operation {preview.operation.id}"] if preview.continues else []),
@@ -56,44 +51,8 @@ def row(preview: "ChangePreview") -> dict[str, object]:
         "plan": instance.plan.value,
         "cell": instance.cell,
         "machine_name": instance.machine_name,
-        "cost": _price(preview.after),
+        "cost": price(preview.after),
         "steps_left": len(preview.steps),
         "usual_s": total,
-        "usual": _span(total),
+        "usual": step_span(total),
     }
-
-
-def downtime(preview: "ChangePreview") -> str:
-    """Whether and how long the agent is down."""
-    if preview.was_up and not preview.is_up:
-        return f"from the step {next(step.words for step in preview.steps if step.is_down)!r} on"
-    if preview.operation.kind.value == "provision" and not preview.was_up:
-        return f"none; the agent runs after {_span(preview.down_s)}"
-    if not preview.was_up:
-        ending = f"runs after {_span(preview.down_s)}" if preview.is_up else "stays down"
-        return f"the agent is down now and {ending}"
-    return _span(preview.down_s) if any(step.is_down for step in preview.steps) else "none"
-
-
-def lost(loss: "Loss | None") -> str:
-    """The changes that the agent loses."""
-    if loss is None:
-        return "nothing"
-    if loss.since is None:
-        return "the whole state: there is no backup"
-    changes = f"all changes since {loss.since:%Y-%m-%d %H:%M} UTC"
-    return f"{changes}, of which a backup is made first" if loss.is_saved else changes
-
-
-def _price(bill: "Bill") -> str:
-    return UNKNOWN if bill.unpriced else f"${bill.monthly:.2f}"
-
-
-def _days(days: float) -> str:
-    return f"{days:g} day" if days == 1 else f"{days:g} days"
-
-
-def _span(seconds: float | None) -> str:
-    if seconds is None:
-        return UNKNOWN
-    return span(seconds) if seconds >= _TENTHS_S else f"{seconds:.1f} s"

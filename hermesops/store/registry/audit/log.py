@@ -5,7 +5,7 @@ a time. The new head is anchored after the commit; if the process dies before, t
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cached_property, partial
 from typing import Any
@@ -40,6 +40,11 @@ def acting_as(actor: str) -> Iterator[None]:
         yield
     finally:
         _acting.reset(token)
+
+
+def acting_via(actor: str, face: str) -> AbstractContextManager[None]:
+    """Name an actor with the face by which they act in the entries of this block, as ``ada via console``."""
+    return acting_as(f"{actor} via {face}")
 
 
 def no_warning(event: str, **fields: object) -> None:

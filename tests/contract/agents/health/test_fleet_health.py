@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from hermesops.agents.health.fleet import fleet_health, observed_health, selected
+from hermesops.agents.health.fleet import fleet_health, observed_health, recorded_health, selected
 from hermesops.agents.health.samples.sample import HealthSample
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.model.fleet.health import Condition, GatewayHealth, NodeState
@@ -42,9 +42,15 @@ def watched(registry: Registry) -> None:
 
 
 def conditions(registry: Registry) -> dict[InstanceId, str]:
-    return {
-        instance_id: judgement.condition.value for instance_id, judgement in fleet_health(registry).judgements.items()
+    """Conditions of all instances that should run, which are also those of each by itself."""
+    judgements = fleet_health(registry).judgements
+    by_themselves = {
+        instance.id: judgement
+        for instance in registry.instances.list(terminated=True)
+        if (judgement := recorded_health(registry, instance))
     }
+    assert by_themselves == judgements
+    return {instance_id: judgement.condition.value for instance_id, judgement in judgements.items()}
 
 
 def test_instances_that_should_run_are_judged_by_what_is_recorded(registry: Registry, clock: TurnedClock) -> None:

@@ -194,6 +194,7 @@ EXPLAINED: Mapping[str, str] = {
     "api serve": "serves until a signal; the first browser starts it: tests/e2e/test_chat_page.py",
     "api credentials": "writes keys into files; tests/contract/platform/test_user_credentials.py reads what it prints",
     "api connections": "serves until a signal, outside the local world: tests/contract/api/test_serve_connections.py",
+    "console": "serves until a signal; tests/contract/console/test_pages.py looks for secrets on all pages",
     "connector serve": "serves until a signal: tests/contract/connector",
     "release check-upstream": "reads one list and no secret; tests/unit/machines/capabilities/test_upstream.py",
     "local serve": "local up starts it; it runs during all the others, and is watched",

@@ -47,6 +47,7 @@ def users(registry: Registry, where: str) -> list[str]:
 
 def test_each_row_says_what_is_known_and_no_more(registry: Registry, clock: TurnedClock) -> None:
     ada, ben, cleo = InstanceList(registry).read()
+    assert [InstanceList(registry).of(row.instance) for row in (ada, ben, cleo)] == [ada, ben, cleo]
     assert ada.region == ben.region == registry.cells.list()[0].region
     assert ada.release == RecordedRelease(RELEASE, clock.timestamp)
     assert (ben.release, cleo.release) == (None, None)

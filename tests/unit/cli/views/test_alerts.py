@@ -111,11 +111,3 @@ def test_a_silence_with_its_matchers() -> None:
     assert view.matched(own, {"i-1": "ada"}) == "user=ada, instance_id=i-2"
     line = view.silence_line(silence, "silenced", Hint(("alert", "silence", "--lift", "s-1")))
     assert str(line) == "silenced until 2026-01-02 05:04 UTC: hermesops alert silence --lift s-1 ends that"
-
-
-@each_case(
-    ("seconds", "words"),
-    [(0, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (90000, "1 d 1 h"), (-1, "-")],
-)
-def test_a_stretch_of_time(seconds: float, words: str) -> None:
-    assert view.span(seconds) == words

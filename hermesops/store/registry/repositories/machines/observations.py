@@ -73,6 +73,12 @@ class MachineObservationRepository(Repository):
             listed_at = read_meta(connection, LISTED_AT)
         return datetime.fromisoformat(listed_at) if listed_at else None
 
+    def status_of(self, machine_id: MachineId) -> str:
+        """The vendor's status of a machine in the last listing, or ``GONE``; empty for one that was never listed."""
+        query = sa.select(machine_observations.c.status).where(machine_observations.c.machine_id == machine_id)
+        with self._database.reading() as connection:
+            return str(connection.execute(query).scalar_one_or_none() or "")
+
     def _changed(
         self, connection: sa.Connection, old: MachineObservation | None, new: MachineObservation, now: datetime
     ) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ from hermesops.store.operations.intent import Intent
 from hermesops.store.operations.kinds.agents import TerminateIntent
 from hermesops.store.operations.kinds.copies import RestoreIntent
 from hermesops.vendor.justavps.wire import MachineStatus
+from hermesops.views.agents import change_words
 from hermesops.views.agents.change_previews import change_preview as change_preview_shape
 from tests.support.fakes.instances import ADA
 from tests.support.worlds.one_user import AT, MEMORY
@@ -91,9 +92,9 @@ def test_the_downtime_is_unknown_while_one_of_its_steps_is() -> None:
     steps = (replace(FENCE, usual_s=None), PlannedStep("CutOver", "changing ada over", is_down=True))
     both = preview(RESTORE, Foreseen(steps, RUNNING, RUNNING), usual=known)
     assert both.down_s is None
-    assert change_preview.downtime(both) == "unknown"
+    assert change_words.downtime(both) == "unknown"
     single = preview(RESTORE, Foreseen((FENCE,), RUNNING, RUNNING), usual=known)
-    assert (single.down_s, change_preview.downtime(single)) == (2.0, "2.0 s")
+    assert (single.down_s, change_words.downtime(single)) == (2.0, "2.0 s")
 
 
 def test_a_returned_machine_costs_nothing_and_an_unknown_price_is_no_number() -> None:
@@ -113,7 +114,7 @@ def test_an_end_without_a_backup_loses_what_no_backup_has() -> None:
     ended = Foreseen((FENCE,), RUNNING, GONE)
     assert preview(END, ended).loss == Loss(AT, is_saved=False)
     never = preview(END, ended, newest=None)
-    assert (never.loss, change_preview.lost(never.loss)) == (
+    assert (never.loss, change_words.lost(never.loss)) == (
         Loss(None, is_saved=False),
         "the whole state: there is no backup",
     )
@@ -122,7 +123,7 @@ def test_an_end_without_a_backup_loses_what_no_backup_has() -> None:
 
 def test_a_dry_run_names_the_step_from_which_the_agent_is_down() -> None:
     shown = preview(END, Foreseen((FENCE,), RUNNING, GONE))
-    assert change_preview.downtime(shown) == "from the step 'stopping the gateway of ada' on"
+    assert change_words.downtime(shown) == "from the step 'stopping the gateway of ada' on"
     assert list(change_preview.lines(shown))[-1] == "dry run: nothing was changed"
 
 

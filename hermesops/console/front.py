@@ -1,0 +1,135 @@
+"""What every request meets first: the gate for one browser, bounds of the body; and the headers of every response."""
+
+import asyncio
+from collections.abc import MutableMapping
+from http import HTTPStatus
+from typing import Any
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hermesops.observability.browser import BrowserGate
+from hermesops.serving.exchange import Head, RefusedRequestError
+
+PREFIX = "/console/"
+"""Of the paths of all pages and files."""
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; "
+    "script-src 'self'; "
+    "style-src 'self'; "
+    "img-src 'self'; "
+    "connect-src 'self'; "
+    "form-action 'self'; "
+    "frame-ancestors 'none'; "
+    "base-uri 'none'"
+)
+"""Nothing inline, nothing of other hosts, no code from text."""
+
+HEADERS = {
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+"""Of each response, unless the route has others."""
+
+LARGEST_BODY = 16 * 1024
+"""Bytes of a form: a reason, and a few words beside it."""
+
+_BODY_S = 10.0
+"""Seconds for a body."""
+
+_FROM_SCRIPT = b"hx-request"
+"""A header that forms of other websites cannot send; htmx sends it with each request
+(https://htmx.org/reference/#request_headers)."""
+
+
+class Front:
+    """Admits the requests of one browser, from the console's own pages."""
+
+    def __init__(self, app: ASGIApp, gate: BrowserGate) -> None:
+        self._app = app
+        self._gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; sockets are refused."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            cookie = self._gate.admit(_head(scope))
+            if cookie:
+                response: Response = RedirectResponse(PREFIX, HTTPStatus.SEE_OTHER, {"set-cookie": cookie})
+                await response(scope, receive, answer)
+                return
+            _refuse_nul(scope)
+            body = await _body(scope, receive)
+        except RefusedRequestError as refused:
+            response = PlainTextResponse(f"{refused.words}\n", refused.status.value)
+            await response(scope, receive, answer)
+            return
+        await self._app(scope, _replayed(body, receive), answer)
+
+
+def _head(scope: MutableMapping[str, Any]) -> Head:
+    target = scope.get("raw_path") or scope["path"].encode()
+    if scope["query_string"]:
+        target += b"?" + scope["query_string"]
+    headers = tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"])
+    return Head(scope["method"], target.decode("latin-1"), headers, 0)
+
+
+def _refuse_nul(scope: MutableMapping[str, Any]) -> None:
+    """Refuse an address with a NUL: no command can have one, and PostgreSQL's texts have none."""
+    if "\0" in scope["path"] or b"%00" in scope["query_string"] or b"\0" in scope["query_string"]:
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "nul", "an address has no NUL")
+
+
+async def _body(scope: MutableMapping[str, Any], receive: Receive) -> bytes:
+    """Read the body of a change within bounds; other requests have none."""
+    if scope["method"] != "POST":
+        return b""
+    if not any(name.lower() == _FROM_SCRIPT for name, _ in scope["headers"]):
+        raise RefusedRequestError(HTTPStatus.FORBIDDEN, "foreign", "only the console's own script changes something")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_S):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "not_whole", "the body is not whole")
+                body += message.get("body", b"")
+                if len(body) > LARGEST_BODY:
+                    raise RefusedRequestError(
+                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"a form has at most {LARGEST_BODY} bytes"
+                    )
+                if not message.get("more_body"):
+                    return bytes(body)
+    except TimeoutError:
+        raise RefusedRequestError(HTTPStatus.REQUEST_TIMEOUT, "too_slow", "the body took too long") from None
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """The body once more, then the end of the connection."""
+    is_replayed = False
+
+    async def replayed() -> Message:
+        nonlocal is_replayed
+        if is_replayed:
+            return await receive()
+        is_replayed = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed

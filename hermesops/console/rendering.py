@@ -1,0 +1,99 @@
+"""Renders pages: templates of this package, in which every value is data, whatever a machine wrote into it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.responses import HTMLResponse
+
+from hermesops.console.front import PREFIX
+from hermesops.errors import Hint
+from hermesops.views.agents.fleet import SIGNS, STATUS_SIGNS
+from hermesops.views.timestamps import span
+from hermesops.wire.foreign_text import one_line, visible
+
+LONGEST = 200
+"""Characters of a text of machines, monitoring or people in a row of a page."""
+
+_RUNBOOK = ("runbook", "run")
+"""The first words of a command that leads to a runbook; its third word is the runbook's name."""
+
+
+class Pages:
+    """The pages of one environment.
+
+    Args:
+        environment: Its name, in the head of each page.
+        named: The name that commands have to give by ``--env``; empty where that is not needed.
+    """
+
+    def __init__(self, environment: str, named: str) -> None:
+        self._named = named
+        self._templates = Environment(
+            loader=PackageLoader("hermesops.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            finalize=_as_data,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters |= {
+            "advice": self._advice,
+            "age": age,
+            "command": self.command,
+            "runbook": runbook_of,
+            "short": _short,
+            "sign": _sign,
+        }
+        self._templates.globals |= {"prefix": PREFIX, "environment": environment}
+
+    def page(self, name: str, /, status: HTTPStatus = HTTPStatus.OK, **values: object) -> HTMLResponse:
+        """Render a template as a response.
+
+        Args:
+            name: Of the template, without its suffix.
+        """
+        template = self._templates.get_template(f"{name}.html")
+        return HTMLResponse(template.render(now=datetime.now(UTC), **values), status.value)
+
+    def command(self, words: tuple[str, ...]) -> str:
+        """A command as a person types it in a shell."""
+        return Hint(words).text(self._named)
+
+    def _advice(self, hint: object) -> str:
+        return hint.text(self._named) if isinstance(hint, Hint) else str(hint or "")
+
+
+def age(then: object, now: datetime) -> str:
+    """The time since a timestamp of a shape, in words; empty without one."""
+    if not isinstance(then, str):
+        return ""
+    return span(max(timedelta(0), now - datetime.fromisoformat(then)).total_seconds())
+
+
+def runbook_of(hint: object) -> str:
+    """The name of the runbook that a hint's first command runs; empty for any other hint."""
+    parts = hint.parts if isinstance(hint, Hint) else ()
+    commands = (part for part in parts if isinstance(part, tuple))
+    return next((command[2] for command in commands if command[:2] == _RUNBOOK and len(command) > len(_RUNBOOK)), "")
+
+
+def _as_data(value: object) -> object:
+    """Make control and bidirectional characters of a text visible; ``None`` shows nothing."""
+    if value is None:
+        return ""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _short(value: object) -> str:
+    return one_line("; ".join(map(str, value)) if isinstance(value, list) else str(value or ""), longest=LONGEST)
+
+
+_SIGN: Mapping[str, str] = {**{key.value: sign for key, sign in (SIGNS | STATUS_SIGNS).items()}, "alert": "!"}
+
+
+def _sign(state: str) -> str:
+    """The sign of a state in the grid: a shape beside its colour and its word."""
+    return _SIGN.get(state, "·")

@@ -1,0 +1,93 @@
+"""The list of instances, and the page of each."""
+
+import asyncio
+from http import HTTPStatus
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hermesops.console.changes import CHANGES
+from hermesops.console.front import PREFIX
+from hermesops.console.parts import console_of
+from hermesops.console.sources import Topic
+from hermesops.errors import UsageError
+from hermesops.model.ids import InstanceId
+from hermesops.views.agents import drift as drift_shapes
+from hermesops.views.agents.instance_reports import report as report_shape
+from hermesops.views.listing import containing
+
+_MOST = 100
+"""Rows of a page of the list."""
+
+_DIGITS = 6
+"""Of the number of a page."""
+
+_EVENTS = 100
+"""Newest events of a timeline that are shown."""
+
+
+async def list_(request: Request) -> Response:
+    """Instances, a hundred at once; ``where``, ``q`` and ``page`` of the address choose them."""
+    console, query = console_of(request), request.query_params
+    where, text = query.get("where", ""), query.get("q", "")
+    number = _number(query.get("page", "1"))
+    topic = Topic("instances", where)
+    snapshot = await console.sources.snapshot(topic)
+    rows = containing(snapshot.shape["instances"], text)
+    pages = max(1, -(-len(rows) // _MOST))
+    number = min(number, pages)
+    return console.pages.page(
+        "instances",
+        topic=topic,
+        digest=snapshot.digest,
+        rows=rows[(number - 1) * _MOST : number * _MOST],
+        count=len(rows),
+        number=number,
+        pages=pages,
+        others=urlencode({"where": where, "q": text}),
+        filters={"where": where, "q": text},
+    )
+
+
+async def show(request: Request) -> Response:
+    """One instance, as the registry has it; its report and timeline follow, since others are asked for them."""
+    console, topic = console_of(request), Topic("instance", request.path_params["id"])
+    snapshot = await console.sources.snapshot(topic)
+    return console.pages.page(
+        "instance", topic=topic, digest=snapshot.digest, changes=CHANGES, id=topic.name, **snapshot.shape
+    )
+
+
+async def report(request: Request) -> Response:
+    """The part that JustAVPS, the machine and monitoring are asked for."""
+    console = console_of(request)
+    instance = await asyncio.to_thread(console.container.instances.get, InstanceId(request.path_params["id"]))
+    shape = report_shape(await console.container.instance_report(instance), console.container.now())
+    return console.pages.page("report", HTTPStatus.OK, **shape)
+
+
+async def timeline(request: Request) -> Response:
+    """The history of an instance, the newest event first."""
+    console = console_of(request)
+    instance = await asyncio.to_thread(console.container.instances.get, InstanceId(request.path_params["id"]))
+    past = await console.container.timelines.of(instance, None)
+    rows = drift_shapes.changes(past.happenings)
+    return console.pages.page("timeline", rows=rows[: -_EVENTS - 1 : -1], count=len(rows), problem=past.problem)
+
+
+def _number(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS or int(text) < 1:
+        raise UsageError("a page has a number from 1 on", field="page")
+    return int(text)
+
+
+_ONE = f"{PREFIX}instances/{{id}}"
+
+ROUTES = (
+    Route(f"{PREFIX}instances", list_),
+    Route(_ONE, show),
+    Route(f"{_ONE}/report", report),
+    Route(f"{_ONE}/timeline", timeline),
+)

@@ -1,0 +1,60 @@
+"""Runbooks of this installation, as pages."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import pyromark
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hermesops.base import assets
+from hermesops.console.front import PREFIX
+from hermesops.console.parts import console_of
+from hermesops.observability.runbook.document import load, names
+
+_LINK = re.compile(r'<a href="([^"]*)"')
+_IMAGE = re.compile(r"<img [^>]*>")
+_RUNBOOK = re.compile(r"([a-z0-9-]+)\.md(#[\w-]*)?")
+_OPTIONS = pyromark.Options.ENABLE_TABLES
+
+
+async def list_(request: Request) -> Response:
+    """All runbooks."""
+    rows = await asyncio.to_thread(_listed, assets.folder("runbooks"))
+    return console_of(request).pages.page("runbooks", rows=rows)
+
+
+async def show(request: Request) -> Response:
+    """One runbook, by its name or by that of an alert that leads to it."""
+    folder = assets.folder("runbooks")
+    document = await asyncio.to_thread(load, folder, request.path_params["name"])
+    # Runbooks are files of hermesops itself, so their HTML is not hostile.
+    text = Markup(_html(document.text, frozenset(names(folder))))  # noqa: S704 - as above
+    return console_of(request).pages.page("runbook", title=document.title, text=text, name=document.name)
+
+
+@cache
+def _listed(folder: Path) -> Sequence[tuple[str, str, Sequence[str]]]:
+    """Name, title and alerts of each runbook; the files do not change while the process runs."""
+    return [(runbook.name, runbook.title, runbook.alerts) for runbook in (load(folder, name) for name in names(folder))]
+
+
+def _html(text: str, known: frozenset[str]) -> str:
+    """A document as HTML; links to other runbooks lead to their pages, those to other files nowhere."""
+
+    def link(match: re.Match[str]) -> str:
+        target = match[1]
+        runbook = _RUNBOOK.fullmatch(target)
+        if runbook and runbook[1] in known:
+            return f'<a href="{PREFIX}runbooks/{runbook[1]}{runbook[2] or ""}"'
+        return f'<a rel="noopener noreferrer" href="{target}"' if target.startswith("https://") else "<a"
+
+    return _LINK.sub(link, _IMAGE.sub("", pyromark.html(text, options=_OPTIONS)))
+
+
+ROUTES = (Route(f"{PREFIX}runbooks", list_), Route(f"{PREFIX}runbooks/{{name}}", show))

@@ -1,0 +1,194 @@
+"""Pages over a real registry: what is shown, to whom, and that every text in them is data."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from hermesops.app import Container
+from hermesops.console.front import CONTENT_SECURITY_POLICY, LARGEST_BODY
+from hermesops.model.ids import instance_subject
+from hermesops.model.messaging.message import IncomingKind, Update
+from hermesops.model.messaging.messenger import Messenger
+from hermesops.model.operation import OperationKind
+from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
+from hermesops.store.message_rows.incoming import IncomingMessages
+from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring
+from tests.support.fleets.filled_registry import fill
+from tests.support.hostile.agents.hostile_moods import ESCAPES
+from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container, foreign
+from tests.support.real.stores.registries import KEYS
+
+INSTANCES = 50
+HOSTILE = f"<script>alert(1)</script><img src=x onerror=alert(1)>\"'><a href=javascript:alert(1)>{{{{7*7}}}}{ESCAPES}"
+NUL = "\0"
+WORDS = "words-of-a-user"
+SEALED_KEY = "k" * 43
+"""The key of each instance's API that ``fill`` writes."""
+
+
+@pytest.fixture
+def container(tmp_path: Path) -> Container:
+    container = empty_container(tmp_path)
+    fill(container.registry, INSTANCES)
+    return container
+
+
+@pytest.fixture
+async def client(container: Container) -> AsyncIterator[httpx.AsyncClient]:
+    async with console_client(container) as client:
+        yield client
+
+
+@pytest.fixture
+async def monitoring(container: Container) -> AsyncIterator[FakeMonitoring]:
+    """Monitoring of the container's environment."""
+    async with fake_monitoring() as monitoring:
+        alerts = Alerts(container.registry, monitoring.client, lambda _: Steps.NONE)
+        container.__dict__["monitoring"] = SimpleNamespace(is_known=True, client=lambda: None)
+        container.__dict__["alerts"] = lambda: alerts
+        yield monitoring
+
+
+def paths_of(container: Container) -> list[str]:
+    """Every page that the console has."""
+    instance = f"/console/instances/{container.instance_list.read()[0].instance.id}"
+    operations = [f"/console/operations/{row.id}" for row in container.operation_directory.list(ended=True)]
+    return [
+        *("/console/", "/console/instances", "/console/operations", "/console/alerts", "/console/runbooks"),
+        *(instance, f"{instance}/report", f"{instance}/timeline", f"{instance}/change/restart", *operations),
+    ]
+
+
+async def test_texts_of_machines_and_addresses_are_data_on_every_page(
+    container: Container, client: httpx.AsyncClient, monitoring: FakeMonitoring
+) -> None:
+    registry, instance = container.registry, container.instance_list.read()[0].instance
+    operation = registry.operations.open(
+        OperationKind.RESTART,
+        instance_subject(instance.id),
+        intent={"user": HOSTILE, "before": HOSTILE, "reason": HOSTILE},
+        instance_id=instance.id,
+    )
+    registry.operations.record_step(operation.id, HOSTILE)
+    registry.operations.record_problem(operation.id, HOSTILE)
+    registry.audit.append("noted", instance_subject(instance.id), why=HOSTILE, after={"text": HOSTILE})
+    hostile = alert("<b>Hostile</b>", instance_id=instance.id, cell=HOSTILE, text=HOSTILE)
+    hostile["annotations"] = {"summary": HOSTILE, "figure": HOSTILE, "runbook_url": f"runbooks/{HOSTILE}.md"}
+    monitoring.answers["GET /alertmanager/api/v2/alerts"] = Answer([hostile])
+    pages = [(path, await client.get(path)) for path in paths_of(container)]
+    pages += [
+        (path, await client.get(f"{path}?{name}={quote(HOSTILE.replace(NUL, ''))}"))
+        for path in ("/console/", "/console/instances", "/console/operations", "/console/alerts")
+        for name in ("q", "where", "health", "page")
+    ]
+    pages += [(path, await client.get(f"{path}{quote('<script>')}")) for path in paths_of(container)]
+    assert {response.status_code for _, response in pages} <= {200, 404, 422}
+    assert {path: foreign(response.text) for path, response in pages if foreign(response.text)} == {}
+    shown = "".join(response.text for _, response in pages)
+    assert "&lt;script&gt;alert(1)" in shown
+    assert "{{7*7}}" in shown
+    assert r"\u202egpj.exe" in shown
+
+
+async def test_no_page_has_what_users_say_or_a_secret(container: Container, client: httpx.AsyncClient) -> None:
+    instance = container.instance_list.read()[0].instance
+    incoming = IncomingMessages(container.registry._database, KEYS)
+    incoming.add(Update(Messenger.TELEGRAM, "1", IncomingKind.MESSAGE, "7", "7", text=WORDS, display=WORDS))
+    [message] = incoming.received()
+    incoming.queue(message.id, instance.user_id, instance.id)
+    pages = {path: (await client.get(path)).text for path in paths_of(container)}
+    assert "message" in pages[f"/console/instances/{instance.id}/timeline"]
+    assert [path for path, text in pages.items() if WORDS in text or SEALED_KEY in text] == []
+
+
+async def test_nobody_without_the_cookie_is_answered_and_no_foreign_page_changes_something(
+    container: Container, client: httpx.AsyncClient
+) -> None:
+    change = next(path for path in paths_of(container) if path.endswith("/change/restart"))
+    cookie = dict(client.cookies)
+    for path in (*paths_of(container), "/console/assets/console.js", "/console/events?kind=fleet"):
+        client.cookies.clear()
+        assert (await client.get(path)).status_code == 403, path
+        client.cookies.update(cookie)
+        assert (await client.get(path, headers={"host": "rebound.example:4711"})).status_code == 421, path
+        assert (await client.get(path, headers={"origin": "https://other.example"})).status_code == 403, path
+    refused = {
+        "another website": {"origin": "https://other.example", "hx-request": "true"},
+        "no origin": {"hx-request": "true"},
+        "a form": {"origin": f"http://{AUTHORITY}"},
+    }
+    for name, headers in refused.items():
+        assert (await client.post(change, data={"reason": "x"}, headers=headers)).status_code == 403, name
+    assert (await client.post(change, content=b"x" * (LARGEST_BODY + 1), headers=OWN)).status_code == 413
+    for reason in (b"reason=%ff\xff", b"reason=a%00b", b"reason=%e2%80%ae", b"reason=", b"reason=" + b"x" * 501):
+        assert (await client.post(change, content=reason, headers=OWN)).status_code == 422, reason
+    for path in ("/console/?q=%00", "/console/instances/%00", "/console/events?kind=instance&name=%00"):
+        assert (await client.get(path)).status_code == 400, path
+    assert (await client.put(change, headers=OWN)).status_code == 405
+    assert container.operation_directory.list(ended=True) == ()
+
+
+async def test_each_response_has_the_policy_and_stays_in_no_cache(client: httpx.AsyncClient) -> None:
+    for path in ("/console/", "/console/nowhere", "/console/assets/console.css", "/console/instances?page=0", "/x"):
+        headers = (await client.get(path)).headers
+        assert headers["content-security-policy"] == CONTENT_SECURITY_POLICY, path
+        assert headers["cache-control"] == "no-store", path
+        assert headers["x-content-type-options"] == "nosniff", path
+
+
+async def test_filters_of_the_address_choose_the_rows(client: httpx.AsyncClient) -> None:
+    async def users(query: str) -> list[str]:
+        text = (await client.get(f"/console/instances?{query}")).text
+        return re.findall(r'id="row-[^"]*" [^>]*>([^<]*)<', text)
+
+    assert len(await users("")) == INSTANCES
+    assert await users("q=USER7") == ["user7"]
+    assert len(await users("where=cell%3Dcell2")) == INSTANCES - 40
+    assert await users("where=user%3Duser3&q=nothing") == []
+    refused = await client.get("/console/?where=colour%3Dred")
+    assert (refused.status_code, "there is no field" in refused.text) == (422, True)
+
+
+async def test_a_list_has_pages_of_a_hundred(tmp_path: Path) -> None:
+    container = empty_container(tmp_path / "many")
+    fill(container.registry, 201)
+    async with console_client(container) as client:
+        for number, count in ((1, 100), (2, 100), (3, 1), (9, 1)):
+            text = (await client.get(f"/console/instances?page={number}")).text
+            assert text.count('id="row-') == count, number
+        for text in ("0", "-1", "x", "٣", "9" * 40):
+            assert (await client.get("/console/instances", params={"page": text})).status_code == 422, text
+
+
+async def test_nothing_is_called_well_that_is_not_known(client: httpx.AsyncClient, monitoring: FakeMonitoring) -> None:
+    monitoring.answers["GET /alertmanager/api/v2/alerts"] = Answer(b"no", 503)
+    fleet = (await client.get("/console/")).text
+    assert 'class="well"' not in fleet
+    assert f"{INSTANCES} unknown" in fleet
+    assert "Open alerts are unknown" in fleet
+    assert "Alerts are unknown" in (await client.get("/console/alerts")).text
+
+
+async def test_an_alert_leads_to_its_runbook_and_the_instance_in_trouble_comes_first(
+    container: Container, client: httpx.AsyncClient, monitoring: FakeMonitoring
+) -> None:
+    instance = container.instance_list.read()[7].instance
+    firing = alert("GatewayDown", instance_id=instance.id)
+    firing["annotations"] = {"summary": "no answer", "figure": "down", "runbook_url": "runbooks/gateway-down.md"}
+    monitoring.answers["GET /alertmanager/api/v2/alerts"] = Answer([firing])
+    fleet = (await client.get("/console/")).text
+    assert fleet.index(f'id="row-{instance.id}"') < fleet.index("<h2>Unknown")
+    assert 'href="/console/alerts?q=GatewayDown"' in fleet
+    assert f'href="/console/instances/{instance.id}/change/restart"' in fleet
+    alerts = (await client.get("/console/alerts")).text
+    assert 'href="/console/runbooks/gateway-down"' in alerts
+    assert f'href="/console/instances/{instance.id}"' in alerts
+    runbook = (await client.get("/console/runbooks/GatewayDown")).text
+    assert "The gateway of an agent is down" in runbook
+    assert 'href="/console/runbooks/turns-failing-burn"' in runbook
+    assert foreign(runbook) == []
