@@ -354,7 +354,7 @@ class PlatformParts:
                 "telegram_secret": secrets.find(TELEGRAM_SECRET) or "",
                 "slack_secret": secrets.find(SLACK_SECRET) or "",
                 "whatsapp_secret": secrets.find(WHATSAPP_SECRET) or "",
-                "whatsapp_key": numbers_key(container.env.settings.messengers, secrets),
+                "whatsapp_key": numbers_key(container.messenger_settings, secrets),
             }
 
         return UsersHalf(

@@ -254,7 +254,10 @@ class LocalDiscord:
             if not await self._is_ours(url):
                 return _failure(HTTPStatus.BAD_REQUEST, 50035, "Invalid Form Body")
             self.webhook = url
-        own = {"interactions_endpoint_url": self.webhook or None, "verify_key": self.public_key}
+        own = {
+            "interactions_endpoint_url": self._door().address_of(self.webhook) or None,
+            "verify_key": self.public_key,
+        }
         return JSONResponse({"id": APP, "name": "local hermes", **own})
 
     async def _is_ours(self, url: str) -> bool:

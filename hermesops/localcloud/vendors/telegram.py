@@ -223,7 +223,10 @@ class LocalTelegram:
         return _failure(HTTPStatus.NOT_FOUND, "Not Found")
 
     def _webhook_info(self) -> dict[str, Any]:
-        info: dict[str, Any] = {"url": self.webhook, "pending_update_count": self._waiting.qsize()}
+        info: dict[str, Any] = {
+            "url": self._door().address_of(self.webhook),
+            "pending_update_count": self._waiting.qsize(),
+        }
         return info | ({"last_error_message": self._last_error} if self._last_error else {})
 
     def _to_chat(self, method: str, body: Mapping[str, Any]) -> Response:

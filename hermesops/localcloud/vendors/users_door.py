@@ -30,6 +30,10 @@ class UsersDoor:
     host: str = ""
     authorities: str = ""
 
+    def address_of(self, webhook: str) -> str:
+        """The address at which reports for a webhook go; empty for none."""
+        return f"{self.url}{urlsplit(webhook).path}" if self.url and webhook else webhook
+
     async def request(
         self,
         method: str,
@@ -48,7 +52,7 @@ class UsersDoor:
         Raises:
             httpx.HTTPError: Nobody answers there, or without the certificate.
         """
-        url = f"{self.url}{urlsplit(webhook).path}" if self.url else webhook
+        url = self.address_of(webhook)
         named = {**(headers or {}), **({"host": self.host} if self.host else {})}
         try:
             async with own_client(verify=self._context(), timeout=within_s) as http:

@@ -188,7 +188,8 @@ class LocalWhatsApp:
         if not self._is_signed(request):
             return _failure(190, "Invalid OAuth access token", HTTPStatus.UNAUTHORIZED)
         if request.method == "GET":
-            own = {"override_callback_uri": self.webhook} if self.webhook else {}
+            webhook = self._door().address_of(self.webhook)
+            own = {"override_callback_uri": webhook} if webhook else {}
             return JSONResponse({"data": [{"whatsapp_business_api_data": {"name": "local"}, **own}]})
         body = await request.json()
         if not await self._is_ours(body["override_callback_uri"], body["verify_token"]):

@@ -172,7 +172,8 @@ class World:
             raise UnavailableError(
                 "the local world's server runs but does not answer yet", hint=f"its log: {self._files.log}"
             )
-        return status
+        door = str((read_object(self._files.users_door) or {}).get("url", ""))
+        return replace(status, users_url=door, connector_url=door) if door else status
 
     async def down(self, *, purge: bool, report: Callable[[str], None]) -> None:
         """Stop the server and the machines; ``purge`` also removes every file of this world.

@@ -322,7 +322,10 @@ def test_reports_go_to_the_door_under_the_name_of_the_api(tmp_path: Path) -> Non
     file = tmp_path / "door.json"
     assert door_in(file) == UsersDoor(), "each goes to the address that its vendor was told"
     with_stripe(tmp_path).open_door(file, f"https://{EDGE}", "https://agents.example/api/hermes")
-    assert door_in(file) == UsersDoor(f"https://{EDGE}", "agents.example", "PEM")
+    door = door_in(file)
+    assert door == UsersDoor(f"https://{EDGE}", "agents.example", "PEM")
+    assert door.address_of("http://localhost:1/webhooks/telegram") == f"https://{EDGE}/webhooks/telegram"
+    assert door.address_of("") == "", "a vendor that was told of none"
 
 
 STAND_INS = {
