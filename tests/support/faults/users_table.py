@@ -38,8 +38,9 @@ _END_STATEMENT = in_database(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
     "WHERE query LIKE '%pg_sleep(3600)%' AND pid <> pg_backend_pid()"
 )
-_LOOKS_S = 900.0
-"""Seconds within which the connections' process looks at an account again."""
+_ALERT_S = 1_200.0
+"""Seconds until an alert: ten minutes until an account is looked at again, the rule's fifteen in the fleet's time scale,
+a minute of figures."""
 
 
 @asynccontextmanager
@@ -183,7 +184,7 @@ def _chain(fault: str, alert: str, inject: Act, repair: Act, *, undo: Act | None
         by_hand=both(repair, ended(alert)),
         again="alerts-after" if alert == "PlatformServiceDown" else "status-after",
         undo=undo,
-        alert_s=_LOOKS_S,
+        alert_s=_ALERT_S,
     )
 
 
