@@ -39,8 +39,8 @@ _END_STATEMENT = in_database(
     "WHERE query LIKE '%pg_sleep(3600)%' AND pid <> pg_backend_pid()"
 )
 _ALERT_S = 1_200.0
-"""Seconds until an alert: ten minutes until an account is looked at again, the rule's fifteen in the fleet's time scale,
-a minute of figures."""
+"""Seconds until an alert: ten minutes until an account is looked at again, the rule's fifteen in the time scale of the
+fleet, and a minute of figures."""
 
 
 @asynccontextmanager
