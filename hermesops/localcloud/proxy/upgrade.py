@@ -38,6 +38,12 @@ class Handshake:
     target: bytes
     headers: tuple[tuple[bytes, bytes], ...]
 
+    @property
+    def head(self) -> bytes:
+        """The request as it came."""
+        lines = (b"%b: %b\r\n" % header for header in self.headers)
+        return b"%b %b HTTP/1.1\r\n%b\r\n" % (self.method, self.target, b"".join(lines))
+
     def header(self, name: bytes) -> str:
         """The value of a header; empty if it is missing."""
         return next((value for key, value in self.headers if key == name), b"").decode("latin-1")

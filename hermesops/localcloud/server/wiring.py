@@ -38,6 +38,7 @@ from hermesops.localcloud.faults.rules import Faults
 from hermesops.localcloud.fleet.disk_copies import Backups, Images
 from hermesops.localcloud.fleet.machine_tasks import Fleet, address_of
 from hermesops.localcloud.model_router.router import ModelLog, Router, Upstream
+from hermesops.localcloud.proxy.upgrade import Handshake, Serve
 from hermesops.localcloud.proxy.vendor_proxy import Proxy
 from hermesops.localcloud.server import control
 from hermesops.localcloud.server.listener import Listener, listen_again, port_of
@@ -140,10 +141,13 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
             opened_users = platform_socket.opened_for_users(users, store, _LOOPBACK, files.users_door.exists)
             facts["users_url"] = await stack.enter_async_context(opened_users)
         others = await _opened_vendors(stack, files, where, facts, people)
+        sockets: Mapping[bytes, Serve] = {}
         if files.stripe.exists():
             wanted = asyncio.Event()
             fault = functools.partial(_messenger_fault, parts.faults)
-            others += await stack.enter_async_context(_messengers(files, where, facts, wanted.set, fault))
+            messengers = await stack.enter_async_context(_messengers(files, where, facts, wanted.set, fault))
+            others += [*messengers.mounts(), Route(PHONE, to_page), Mount(PHONE, routes=messengers.phone.routes())]
+            sockets = messengers.sockets(where.api_url)
             if connector:
                 own_port = CONNECTOR_PORT if model_port else 0
                 opened_connector = platform_socket.opened_for_agents(
@@ -153,7 +157,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         api = _api(parts, port_of(api_socket), facts, objects, files.date_shift, others)
         proxy = Proxy(api, store, parts.fleet.broker, parts.faults)
         listeners = [
-            Listener(SilenceLimit(proxy, parts.faults), api_socket, proxy.upgrade),
+            Listener(SilenceLimit(proxy, parts.faults), api_socket, _upgrading(sockets, proxy.upgrade)),
             Listener(router.app(), model_socket),
         ]
         stack.callback(files.world.unlink, missing_ok=True)
@@ -358,8 +362,8 @@ async def _stripe(files: WorldFiles, where: Serving, facts: dict[str, object]) -
 @contextlib.asynccontextmanager
 async def _messengers(
     files: WorldFiles, where: Serving, facts: dict[str, object], heard: Callable[[], None], fault: Callable[[], int]
-) -> AsyncIterator[list[Mount | Route]]:
-    """The stand-ins of messengers, while the block lasts, and the phone that shows their chats.
+) -> AsyncIterator[Messengers]:
+    """The stand-ins of messengers, while the block lasts.
 
     Args:
         heard: Called when the users' API has taken what a person wrote.
@@ -369,7 +373,17 @@ async def _messengers(
     messengers = Messengers.of(files, keys, str(facts.get("users_url", "")), heard, fault)
     facts |= {"messengers": messengers.settings(where.api_url), "phone_url": f"{where.api_url}{PHONE}/"}
     async with messengers.open():
-        yield [*messengers.mounts(), Route(PHONE, to_page), Mount(PHONE, routes=messengers.phone.routes())]
+        yield messengers
+
+
+def _upgrading(sockets: Mapping[bytes, Serve], otherwise: Serve) -> Serve:
+    """Serve WebSockets by the beginnings of their paths, and all others ``otherwise``."""
+
+    async def serve(handshake: Handshake, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        chosen = (carry for path, carry in sockets.items() if handshake.target.startswith(path))
+        await next(chosen, otherwise)(handshake, reader, writer)
+
+    return serve
 
 
 _BEGINNINGS = {"telegram.token": "1000000001:", "slack.token": "xoxb-", "whatsapp.token": "EAA"}

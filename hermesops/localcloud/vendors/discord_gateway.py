@@ -12,10 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpcore
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from hermesops.base.waiting import cancel, pause
+from hermesops.localcloud.proxy.upgrade import Handshake, splice
 
 DIRECT_MESSAGES = 1 << 12
 BEAT_S = 41.25
@@ -50,6 +52,9 @@ class LocalGateway:
         self.resumed = 0
         """How often a session was resumed."""
 
+        self.passed_on = ""
+        """Where a server of this computer passes connections on to it, by ``carry``; empty for nowhere."""
+
         self.is_deaf = False
         """Whether heartbeats stay without an answer."""
 
@@ -62,9 +67,13 @@ class LocalGateway:
     @property
     def url(self) -> str:
         """Where it is, once it is open."""
+        return self.passed_on or f"ws://{_HOST}:{self._port}"
+
+    @property
+    def _port(self) -> int:
         if self._server is None:
             raise RuntimeError("the gateway is not open")
-        return f"ws://{_HOST}:{next(iter(self._server.sockets)).getsockname()[1]}"
+        return int(next(iter(self._server.sockets)).getsockname()[1])
 
     @property
     def has_session(self) -> bool:
@@ -74,6 +83,15 @@ class LocalGateway:
     async def open(self) -> None:
         """Take connections from now on."""
         self._server = await serve(self._serve, _HOST, 0, ping_interval=None, max_size=1 << 20)
+
+    async def carry(self, handshake: Handshake, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass one connection on, until it ends."""
+        stream = await httpcore.AnyIOBackend().connect_tcp(_HOST, self._port)
+        try:
+            await stream.write(handshake.head)
+            await splice(reader, writer, stream)
+        finally:
+            await stream.aclose()
 
     async def close(self) -> None:
         """Close all connections."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from starlette.routing import Mount
 
+from hermesops.localcloud.proxy.upgrade import Serve
 from hermesops.localcloud.vendors import discord, slack, telegram, whatsapp
 from hermesops.localcloud.vendors.phone.discord_chat import discord_chat
 from hermesops.localcloud.vendors.phone.phone import Phone
@@ -100,6 +101,16 @@ class Messengers:
             "discord_public_key": self.discord.public_key,
             "discord_url": f"{url}{discord.PREFIX}",
         }
+
+    def sockets(self, url: str) -> Mapping[bytes, Serve]:
+        """WebSockets of the messengers, by the beginnings of their paths: at the port of the world alone, as the rest.
+
+        Args:
+            url: As of ``settings``.
+        """
+        path = f"{discord.PREFIX}/gateway"
+        self.discord.gateway.passed_on = f"ws{url.removeprefix('http')}{path}"
+        return {path.encode(): self.discord.gateway.carry}
 
     def mounts(self) -> list[Mount]:
         """The APIs of the messengers."""

@@ -264,8 +264,7 @@ class UsersHalf:
         if not self.has_connector:
             return {}
         world = {} if own.bots else self.endpoint.messengers
-        # The stand-in of Discord has a port of its own, which the platform's machine does not reach.
-        bots = {f"messengers.{name}": value for name, value in world.items() if not name.startswith("discord")}
+        bots = {f"messengers.{name}": value for name, value in world.items()}
         return {**bots, "messengers.agents_url": own.agents_url or f"https://{self.edge}"}
 
     @property

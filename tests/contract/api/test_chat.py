@@ -157,11 +157,11 @@ async def test_an_agent_that_dies_in_a_turn_ends_it_once_with_a_reason(api: User
         api.agent.restart()
         rest = [event async for event in events]
     assert kinds(rest) == ["failed"]
-    assert "restarted" in rest[0].data["detail"]
+    assert "interrupted" in rest[0].data["detail"]
     assert api.agent.posts == 1
     shown = (await ada.ask("GET", "/chat/conversations/main")).json()
     assert shown["open_turn"] is None
-    assert (shown["unanswered"]["state"], "restarted" in shown["unanswered"]["detail"]) == ("failed", True)
+    assert (shown["unanswered"]["state"], "interrupted" in shown["unanswered"]["detail"]) == ("failed", True)
     api.agent.says = True
     api.relay.clock.turn(1)
     assert (await ada.whole("hello again"))[-1].kind == "done"
