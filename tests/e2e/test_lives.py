@@ -25,7 +25,7 @@ async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
         yield command
 
 
-@pytest.mark.turns(90)
+@pytest.mark.turns(200)
 @pytest.mark.machines
 async def test_what_an_agent_was_told_survives_sleep_growth_moves_loss_and_a_revoked_end(world: Command) -> None:
     user, text = f"u{uuid.uuid4().hex[:8]}", f"told-{uuid.uuid4().hex}"

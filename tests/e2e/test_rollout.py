@@ -149,7 +149,7 @@ async def test_an_agent_that_moves_takes_its_release_along(fleet: Command) -> No
     assert now["instance"]["release"] == was["instance"]["release"]
 
 
-@pytest.mark.turns(10)
+@pytest.mark.turns(28)
 async def test_agents_that_move_while_a_release_is_brought_get_it_all_the_same(fleet: Command) -> None:
     release = await built(fleet, "beside")
     movers = ("user-1", "user-2", "user-6")

@@ -310,7 +310,11 @@ FACTS: tuple[Fact, ...] = (
         "relay: words that an agent takes while it is at a message",
         {"0.19": "/approve, /deny, /stop"},
         "RUN 0.19.0, with platform relay; LATER: the same words, and buttons",
-        ("hermesops/connector/sockets.py", "hermesops/users/messaging/inbound/routing.py"),
+        (
+            "hermesops/connector/sockets.py",
+            "hermesops/users/messaging/inbound/routing.py",
+            "hermesops/users/messaging/messengers/commands.py",
+        ),
         "tests/contract/connector/test_real_gateway.py"
         "::test_a_dangerous_command_is_approved_in_the_chat_while_the_message_is_under_way",
     ),

@@ -19,7 +19,7 @@ def test_extras_are_listed_installed_and_missing(monkeypatch: pytest.MonkeyPatch
     check = extras(monkeypatch, (Extra.AWS, Extra.LOCAL), frozenset({Extra.ROLES}))
     assert (check.verdict, check.seen) == (
         Verdict.OK,
-        "installed: billing, build, platform, roles; missing: aws, local",
+        "installed: billing, build, console, platform, roles; missing: aws, local",
     )
     assert extras(monkeypatch, (), frozenset(Extra)).seen.endswith("missing: none")
 
