@@ -249,8 +249,8 @@ async def test_0_19_a_newer_one_and_0_19_again_each_have_the_users_configuration
 _LISTS = "find / /var/lib/hermes -xdev"
 _OF_UNITS = "^/(run|tmp|var/tmp) |/var/tmp/systemd-private-"
 _IDLE = f"{_OF_UNITS}|/var/log/journal/|/var/lib/hermes( |/(logs|state|cron|kanban.db))"
-"""Written on a machine that has nothing to do: for units that have a /tmp of their own and for a command of the toolbox,
-by its journal, and by its agent."""
+"""Written on a machine that has nothing to do: for units with a /tmp of their own and for a command of the toolbox, by
+its journal, and by its agent."""
 
 _DIGEST = (
     f"{{ {_LISTS} -printf '%p %y %m %U:%G %T@ %s %l\\n'; {_LISTS} -type f -print0 | xargs -0 sha256sum; }}"
