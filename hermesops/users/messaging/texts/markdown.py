@@ -85,8 +85,9 @@ class _Reader:
             elif kind == "End":
                 self._end(value if isinstance(value, str) else next(iter(value)), end)
             elif kind == "Code":
-                self._write(start, end, value, Style(code=True))
-            elif kind == "Text":
+                # No messenger has both, and an address that is gone is worse than letters of another shape.
+                self._write(start, end, value, self._style if self._style.link else Style(code=True))
+            elif kind in {"Text", "InlineHtml"}:
                 self._write(start, end, value)
 
     def keep(self, until: int) -> None:
@@ -152,10 +153,10 @@ class _Reader:
                 self.at = max(self.at, end)
             self.keep(end)
         elif name in {"Heading", "CodeBlock"}:
-            self._open.pop()
+            stretch = self._open.pop()
             self._is_heading_begun = False
             if name == "CodeBlock":
-                self._end_block()
+                self._end_block(stretch)
             self.at = max(self.at, self._before_newline(end))
 
     def _begin_block(self, words: str) -> None:
@@ -165,8 +166,10 @@ class _Reader:
         if words.strip() != language:
             self._add(f"{words}\n")
 
-    def _end_block(self) -> None:
-        """Take the line end before a closing fence out."""
+    def _end_block(self, stretch: _Stretch) -> None:
+        """Take the line end before a closing fence out; a block without a line has its language for one."""
+        if stretch.style.block and not any(run.text for run in self.runs[stretch.runs :]):
+            self._add(stretch.style.block, stretch.style)
         if self.runs and self.runs[-1].style.block is not None and self.runs[-1].text.endswith("\n"):
             self.runs[-1] = replace(self.runs[-1], text=self.runs[-1].text[:-1])
 
