@@ -14,6 +14,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
 
@@ -99,7 +100,8 @@ class LocalDiscord:
         self.clock = clock
         self.commands: list[Mapping[str, Any]] = []
         self.gateway = LocalGateway(lambda: self.token, self.broken)
-        self._key = Ed25519PrivateKey.generate()
+        # Of the token, which is kept: a platform has the public one in its settings, also after a start of the world.
+        self._key = Ed25519PrivateKey.from_private_bytes(sha256(self.token.encode()).digest())
         self._heard, self._door = heard, door
         self._pressing: set[asyncio.Task[None]] = set()
         self._postbox = Postbox(self.deliver)

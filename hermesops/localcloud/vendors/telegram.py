@@ -182,7 +182,8 @@ class LocalTelegram:
         except (httpx.HTTPError, HermesError) as error:
             self._last_error = type(error).__name__
             return False
-        if response.content and response.json().get("method") == "answerCallbackQuery":
+        # A door that has no API behind it answers with a page.
+        if response.is_success and response.content and response.json().get("method") == "answerCallbackQuery":
             self.answered += 1
         self._last_error = "" if response.is_success else f"Wrong response from the webhook: {response.status_code}"
         return response.is_success

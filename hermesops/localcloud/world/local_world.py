@@ -309,7 +309,8 @@ class World:
             *files.stripe_keys,
             *files.messenger_keys,
         )
-        others = (files.world, files.base, files.platform, files.monitoring, files.date_shift, files.stripe, files.lock)
+        vendors = (files.stripe, files.composio, files.users_door)
+        others = (files.world, files.base, files.platform, files.monitoring, files.date_shift, *vendors, files.lock)
         for file in (*others, *keys, *logs, *database):
             file.unlink(missing_ok=True)
         for folder in (files.object_store, files.model_usage):

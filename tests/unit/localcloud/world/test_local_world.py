@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import RefusedError
+from hermesops.localcloud.world.files import WorldFiles
 from hermesops.localcloud.world.local_world import World
 
 
@@ -15,3 +16,16 @@ async def test_a_world_refuses_another_base_than_it_stands_on_before_it_starts_a
         )
     assert "down --purge" in str(caught.value.hint)
     assert reports == []
+
+
+def test_a_purge_removes_every_file_of_a_world(tmp_path: Path) -> None:
+    files = WorldFiles(tmp_path / "world")
+    files.folder.mkdir()
+    for file in vars(files).values():
+        if file != files.folder:
+            file.write_text("")
+    for folder in (files.object_store, files.model_usage):
+        folder.unlink()
+        folder.mkdir()
+    World(files.folder, base_definition=Path("/images/base-one"))._remove_files()
+    assert not files.folder.exists(), sorted(files.folder.iterdir())
