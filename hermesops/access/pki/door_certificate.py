@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Sequence
 from datetime import timedelta
 
-from hermesops.access.pki.authority import Authority
+from hermesops.access.pki.authority import Authority, OwnedCertificate
 from hermesops.base.waiting import pause
 from hermesops.wire.tls_key import present
 
@@ -27,14 +27,17 @@ class DoorCertificate:
         self._life = life
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_3
-        self._renew()
+        self._present(self._serve())
 
     async def keep(self) -> None:
         """Renew the certificate for connections to come, until cancelled."""
         while True:
             await pause(self._life.total_seconds() / _RENEWALS)
-            await asyncio.to_thread(self._renew)
+            self._present(await asyncio.to_thread(self._serve))
 
-    def _renew(self) -> None:
-        served = self._authority.serve(self._hosts, life=self._life)
+    def _serve(self) -> OwnedCertificate:
+        return self._authority.serve(self._hosts, life=self._life)
+
+    def _present(self, served: OwnedCertificate) -> None:
+        # On the loop's thread: a handshake meanwhile would get the new certificate with the older one's key.
         present(self.context, served.key.encode(), served.pem.encode())

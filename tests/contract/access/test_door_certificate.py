@@ -11,7 +11,7 @@ import pytest
 from hermesops.access.pki.authority import Authority
 from hermesops.access.pki.door_certificate import DoorCertificate
 from hermesops.base.network.http import blank_context
-from hermesops.base.waiting import Pending, cancel, until
+from hermesops.base.waiting import Pending, cancel, pause, until
 from tests.support.fakes.credentials import authority_in
 
 HOST = "127.0.0.1"
@@ -41,8 +41,17 @@ def authority(tmp_path: Path) -> Authority:
     return authority_in(tmp_path)
 
 
-async def test_a_client_without_a_certificate_connects_and_gets_a_newer_one_later(authority: Authority) -> None:
-    certificate = DoorCertificate(authority, [HOST], timedelta(seconds=1))
+async def test_a_client_without_a_certificate_connects_and_gets_a_newer_one_later(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+
+    async def third_of_a_life(seconds: float) -> None:
+        pauses.append(seconds)
+        await pause(0.2)
+
+    monkeypatch.setattr("hermesops.access.pki.door_certificate.pause", third_of_a_life)
+    certificate = DoorCertificate(authority, [HOST], timedelta(days=1))
     first = await shown(certificate.context, authority.certificate)
     keeping = asyncio.ensure_future(certificate.keep())
 
@@ -50,9 +59,26 @@ async def test_a_client_without_a_certificate_connects_and_gets_a_newer_one_late
         return await shown(certificate.context, authority.certificate) != first or Pending("the same")
 
     try:
-        await until(renewed, what="another certificate", timeout_s=20, every_s=0.2)
+        await until(renewed, what="another certificate", timeout_s=10, every_s=0.1)
     finally:
         await cancel(keeping)
+    assert set(pauses) == {timedelta(days=1).total_seconds() / 3}
+
+
+async def test_a_handshake_during_a_renewal_gets_a_certificate_with_its_own_key(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def at_once(_: float) -> None:
+        await pause(0)
+
+    monkeypatch.setattr("hermesops.access.pki.door_certificate.pause", at_once)
+    certificate = DoorCertificate(authority, [HOST], timedelta(days=1))
+    keeping = asyncio.ensure_future(certificate.keep())
+    try:
+        certificates = {await shown(certificate.context, authority.certificate) for _ in range(100)}
+    finally:
+        await cancel(keeping)
+    assert len(certificates) > 1
 
 
 async def test_who_trusts_another_authority_does_not_connect(authority: Authority, tmp_path: Path) -> None:
