@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import structlog
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
+from websockets.protocol import State
 
 from hermesops.base.bell import Bell
 from hermesops.base.waiting import cancel
@@ -69,8 +70,8 @@ class AgentSocket:
 
     @property
     def takes_messages(self) -> bool:
-        """Whether the gateway still reads: one that stops does not."""
-        return not self._is_idle
+        """Whether the gateway still reads: one that stops does not, and neither does one whose socket closes."""
+        return not self._is_idle and self.socket.state is State.OPEN
 
     def hand_on(self, incoming: Incoming) -> None:
         """Write a message soon that is recorded as under way by this socket."""
@@ -161,7 +162,7 @@ class AgentSocket:
         """Write what waits, each message recorded as under way before."""
         while self._under_way:
             await self._write_handed_on(self._under_way.popleft())
-        if self._is_idle:
+        if not self.takes_messages:
             return
         for command in await asyncio.to_thread(self.parts.incoming.commands, self.instance_id):
             await self._deliver_command(command)
@@ -171,8 +172,8 @@ class AgentSocket:
                 await self.socket.send(frames.inbound(incoming))
 
     async def _write_handed_on(self, incoming: Incoming) -> None:
-        """Write a message, or put it back into the queue where the gateway has begun to stop."""
-        if self._is_idle:
+        """Write a message, or put it back into the queue where the gateway does not read any more."""
+        if not self.takes_messages:
             await asyncio.to_thread(self.parts.incoming.queue_again, incoming.id)
         else:
             await self.socket.send(frames.inbound(incoming))

@@ -32,6 +32,9 @@ from hermesops.wire.documents.revocations import Revocations
 
 _SUBJECT = "releases"
 _ROLE = "hermes_gateway"
+
+_SITE = ("hermes-sandbox.pth", "hermes-relay.pth", "hermes_relay.py")
+"""Files of the role that a release has beside its packages."""
 _BUILT_S = 3000.0
 """Seconds to fetch all packages; pip and the index have 900 for each file or lock."""
 
@@ -156,7 +159,7 @@ def parts_of(pins: AgentPins, downloads: Pip, sqlite: SqliteBuilder) -> Parts:
     )
     return Parts(
         extras=f"[{','.join(sorted(Requirement(pins.wanted).extras))}]",
-        site={file.name: file.read_bytes() for file in (gateway / "files").glob("*.pth")},
+        site={name: (gateway / "files" / name).read_bytes() for name in _SITE},
         unit=unit,
         program=zipapp,
         uv=partial(agent_files.uv_of, pins, downloads=downloads),

@@ -10,6 +10,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.connector import server
+from hermesops.connector.sockets import AgentSocket
 from hermesops.errors import UnavailableError
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
@@ -117,6 +118,29 @@ async def test_a_gateway_that_stops_gets_nothing_more_and_loses_nothing(database
             connector.deliver(sent)
             await until_waiting(world, ada)
             assert gateway.inbound == []
+        async with dialled(world, ada) as again:
+            assert (await again.next("inbound"))["event"]["text"] == "hello"
+
+
+async def test_a_socket_that_closes_gets_nothing_more_and_loses_nothing(
+    database: Database, ada: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest of the socket's work is held up, as on a busy computer: its row is given up later."""
+    release = AgentSocket._release
+
+    async def later(self: AgentSocket) -> None:
+        await pause(3)
+        await release(self)
+
+    monkeypatch.setattr(AgentSocket, "_release", later)
+    async with messaging(database) as world, world.running() as connector:
+        async with dialled(world, ada):
+            world.link(ada, ADA)
+            await world.hears(ADA, CONNECTED)
+            await world.close_sockets()
+            assert connector.free_fence_of(ada.id) == 0
+            world.say(ADA, "hello")
+            await until_waiting(world, ada)
         async with dialled(world, ada) as again:
             assert (await again.next("inbound"))["event"]["text"] == "hello"
 

@@ -1,5 +1,6 @@
 """hermes-agent 0.19.0's own gateway on the connector's socket: messages, answers, a restart in between."""
 
+import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.turns(60), pytest.mark.timeout(600)]
 
-ADA = 111
+ADA, BEN = 111, 222
 LATER_S = 120.0
+_READER_S = 20.0
+"""Less than hermes-agent waits for a result that it does not read."""
 
 
 def environment(world: Messaging, instance: Instance) -> Mapping[str, str]:
@@ -75,14 +78,14 @@ async def agents(database: Database, ada: Instance, tmp_path: Path) -> AsyncIter
         yield Agents(world, ada, f"{model_url}/v1", tmp_path, python)
 
 
-async def answered(world: Messaging, text: str) -> list[str]:
+async def answered(world: Messaging, text: str, user: int = ADA, within_s: float = LATER_S) -> list[str]:
     """Wait until the bot has written a text that has these words."""
 
     async def look() -> list[str] | Pending[list[str]]:
-        texts = world.telegram.chat(ADA).texts
+        texts = world.telegram.chat(user).texts
         return texts if any(text in each for each in texts) else Pending(repr(texts))
 
-    return await until(look, what=f"an answer with {text}", timeout_s=LATER_S, every_s=0.2)
+    return await until(look, what=f"an answer with {text}", timeout_s=within_s, every_s=0.2)
 
 
 @pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
@@ -153,6 +156,37 @@ async def test_a_dangerous_command_is_approved_in_the_chat_while_the_message_is_
         await answered(world, "TOOL SAID")
         assert not victim.exists()
         assert world.incoming.under_way(agents.instance.id) == ()
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_commands_are_approved_one_after_the_other_and_in_chats_beside_each_other(
+    agents: Agents, tmp_path: Path
+) -> None:
+    """hermes-agent's reader itself reads nothing for 30 s after such a command; a request has 15 s."""
+    world = agents.world
+    folders = [tmp_path / name for name in ("first", "second", "third")]
+    for folder in folders:
+        folder.mkdir()
+    async with agents.running("agent"), world.running():
+        for user in (ADA, BEN):
+            world.link(agents.instance, user)
+            await world.hears(user, CONNECTED)
+        world.say(BEN, f"RUN: rm -rf {folders[2]}")
+        await answered(world, "approve", BEN)
+        for folder in folders[:2]:
+            world.say(ADA, f"RUN: rm -rf {folder}")
+            await answered(world, str(folder), within_s=_READER_S)
+            world.say(ADA, "/approve")
+            await gone(folder)
+        world.say(BEN, "/approve")
+        await gone(folders[2])
+
+
+async def gone(folder: Path) -> None:
+    async def look() -> bool | Pending[bool]:
+        return not await asyncio.to_thread(folder.exists) or Pending(f"{folder} is there")
+
+    await until(look, what="the command's effect", timeout_s=_READER_S, every_s=0.1)
 
 
 async def taken(world: Messaging, instance: Instance) -> None:

@@ -9,6 +9,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -210,7 +211,8 @@ USERS_CHAINS = (
         on_platform(_END_STATEMENT),
         undo=both(_READERS.end, on_platform(f"systemctl stop {_LOCKED} 2>/dev/null || true")),
     ),
-    _chain("connections-ended", "ConnectionsExpired", _connections_end, _connected_again),
+    # An agent is started anew with the first service that its user connects.
+    replace(_chain("connections-ended", "ConnectionsExpired", _connections_end, _connected_again), restarted=USERS),
     _chain(
         "platform-door-ended",
         "PlatformServiceDown",

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import secrets
+import shutil
 import subprocess
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -18,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route as HttpRoute
 
+from hermesops.base import assets
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.localcloud.model_router import scripted_model
 from hermesops.model.ids import InstanceId
@@ -114,6 +116,7 @@ async def running(
         servers: Its ``mcp_servers``.
         variables: More of its environment.
     """
+    _complete(python)
     gateway = Gateway(folder, free_port(), secrets.token_hex(32))
     _configure(gateway, instance, model_url, servers)
     environment = {
@@ -140,6 +143,15 @@ async def running(
     finally:
         process.kill()
         await asyncio.to_thread(process.wait, 30)
+
+
+def _complete(python: Path) -> None:
+    """Put what releases have beside their packages into an environment of hermes-agent."""
+    [site] = python.parent.parent.glob("lib/python3*/site-packages")
+    for file in (assets.folder("roles") / "hermes_gateway" / "files").glob("hermes[-_]relay.*"):
+        written = site / f".{file.name}-{secrets.token_hex(4)}"
+        shutil.copyfile(file, written)
+        written.replace(site / file.name)
 
 
 def _start(words: list[str], folder: Path, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":

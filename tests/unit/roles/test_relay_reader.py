@@ -1,0 +1,123 @@
+"""The change of hermes-agent's connection that releases bring, on a connection of the same shape."""
+
+import asyncio
+import json
+import logging
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermesops.base import assets
+from hermesops.base.waiting import Pending, until
+from hermesops.machines.release import service
+
+FILES = assets.folder("roles") / "hermes_gateway" / "files"
+LATER_S = 10
+
+
+class Connection:
+    """Handles a message by waiting for a result, as hermes-agent does for a command's answer."""
+
+    def __init__(self) -> None:
+        self.handled: list[str] = []
+        self.result = asyncio.Event()
+
+    async def _handle_frame(self, line: str) -> None:
+        frame = json.loads(line)
+        if frame["type"] == "outbound_result":
+            self.result.set()
+            return
+        text = frame["event"]["text"]
+        if text == "fail":
+            raise ValueError(text)
+        if text.startswith("/"):
+            await self.result.wait()
+        self.handled.append(text)
+
+
+def message(chat: str, text: str) -> str:
+    return json.dumps({"type": "inbound", "event": {"text": text, "source": {"chat_id": chat}}})
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    return runpy.run_path(str(FILES / "hermes_relay.py"))
+
+
+async def test_a_result_is_read_while_a_message_waits_for_it_and_chats_keep_their_order(
+    program: dict[str, Any],
+) -> None:
+    changed = type("Changed", (Connection,), {})
+    program["separate"](changed, logging.getLogger())
+    connection = changed()
+    for line in (message("a", "/approve"), message("a", "after"), message("b", "fail"), message("b", "beside")):
+        await asyncio.wait_for(connection._handle_frame(line), LATER_S)
+
+    async def handled() -> bool | Pending[bool]:
+        return connection.handled == ["beside"] or Pending(repr(connection.handled))
+
+    await until(handled, what="the message beside", timeout_s=LATER_S, every_s=0.01)
+    await connection._handle_frame(json.dumps({"type": "outbound_result"}))
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    await asyncio.wait_for(asyncio.gather(*tasks), LATER_S)
+    assert connection.handled == ["beside", "/approve", "after"]
+    assert connection._hermes_relay_last == {}
+
+
+@pytest.mark.parametrize("line", ['{"type": "hello"}', '{"type": "inbound"}', "[]", "7"])
+async def test_another_frame_is_the_readers_own(program: dict[str, Any], line: str) -> None:
+    lines: list[str] = []
+
+    class Recording:
+        async def _handle_frame(self, line: str) -> None:
+            lines.append(line)
+
+    program["separate"](Recording, logging.getLogger())
+    await Recording()._handle_frame(line)
+    assert lines == [line]
+
+
+def test_an_interpreter_imports_nothing_for_it_and_takes_no_file_of_the_import_path(tmp_path: Path) -> None:
+    site, foreign = tmp_path / "site", tmp_path / "foreign"
+    for folder in (site, foreign):
+        folder.mkdir()
+    for name in ("hermes-relay.pth", "hermes_relay.py"):
+        (site / name).write_bytes((FILES / name).read_bytes())
+    (foreign / "hermes_relay.py").write_text("raise SystemExit(9)")
+    code = (
+        "import site, sys; before = set(sys.modules); site.addsitedir(sys.argv[1]); "
+        "print(sorted(set(sys.modules) - before), sum(type(each).__name__ == 'Finder' for each in sys.meta_path))"
+    )
+    variables = {"PYTHONPATH": str(foreign)}
+    words = [sys.executable, "-c", code, str(site)]
+    ran = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout.strip(), ran.stderr) == (0, "[] 1", "")
+
+
+def test_hermes_agents_module_is_changed_when_it_is_imported(
+    program: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "gateway" / "relay"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    (package / "ws_transport.py").write_text(
+        "import logging\nlogger = logging.getLogger()\n"
+        "class WebSocketRelayTransport:\n async def _handle_frame(self, line): pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert program["Finder"]
+    from gateway.relay.ws_transport import WebSocketRelayTransport  # type: ignore[import-not-found]  # noqa: PLC0415
+
+    assert WebSocketRelayTransport._handle_frame.__name__ == "handle_frame"
+    for name in [name for name in sys.modules if name == "gateway" or name.startswith("gateway.")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+def test_a_release_brings_each_file_of_the_role_that_interpreters_read() -> None:
+    assert set(service._SITE) == {file.name for file in FILES.iterdir() if file.suffix == ".pth"} | {"hermes_relay.py"}
