@@ -16,6 +16,7 @@ from tests.support.real.commands.command import Command, local_world
 
 pytestmark = pytest.mark.xdist_group("chat page")
 
+_JOB = {"action": "create", "prompt": "say words of a job", "schedule": "1m", "deliver": "origin"}
 _LATER_S = 240.0
 """Seconds until the first answer: the agent's gateway dials, and its first turn loads what it needs."""
 
@@ -133,5 +134,9 @@ async def test_a_message_is_answered_by_a_real_agent(tmp_path_factory: pytest.Te
             [machine] = await world.machines()
             answer = await phone.hears(f"proof-42-{machine['slug']}", _LATER_S)
             await expect(answer).not_to_contain_text("home channel")
+            await phone.say(f"CALL: cronjob {json.dumps(_JOB)}")
+            await phone.hears('"success": true', _LATER_S)
+            job = await phone.hears("words of a job", _LATER_S)
+            await expect(job).not_to_contain_text("failed")
             states = {row["state"] for row in (await world.ok("message", "list", "--json")).json["messages"]}
             assert states == {"answered", "handled", "sent"}

@@ -33,7 +33,7 @@ from hermesops.wire.documents.revocations import Revocations
 _SUBJECT = "releases"
 _ROLE = "hermes_gateway"
 
-_SITE = ("hermes-sandbox.pth", "hermes-relay.pth", "hermes_relay.py")
+_SITE = ("hermes-sandbox.pth", "hermes-changes.pth", "hermes_changes.py")
 """Files of the role that a release has beside its packages."""
 _BUILT_S = 3000.0
 """Seconds to fetch all packages; pip and the index have 900 for each file or lock."""

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId
-from hermesops.model.messaging.message import IncomingState, Outgoing, OutgoingState
+from hermesops.model.messaging.message import Incoming, IncomingState, Outgoing, OutgoingState
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows import chats
 from hermesops.store.registry.database import Database
@@ -102,6 +102,23 @@ class OutgoingMessages:
             }
             added += insert_if_absent(connection, outgoing_messages, values)
         return added
+
+    def unnamed(self, incoming: Incoming, *, limit: int = 200) -> frozenset[tuple[str, ...]]:
+        """The parts of each text by which an agent answered no message, in a message's chat since it was sent there."""
+        is_its = sa.and_(
+            _COLUMNS.messenger == incoming.messenger.value,
+            _COLUMNS.vendor_chat == incoming.vendor_chat,
+            _COLUMNS.instance_id == incoming.instance_id,
+            _COLUMNS.created_at >= (incoming.sent_at or incoming.received_at),
+        )
+        query = sa.select(_COLUMNS.origin, _COLUMNS.part, _COLUMNS.body).where(
+            is_its, _COLUMNS.incoming_id.is_(None), _COLUMNS.body.is_not(None)
+        )
+        texts: dict[str, list[str]] = {}
+        with self._database.reading() as connection:
+            for row in connection.execute(query.order_by(_COLUMNS.origin, _COLUMNS.part).limit(limit)):
+                texts.setdefault(row.origin, []).append(self._text(row))
+        return frozenset(map(tuple, texts.values()))
 
     def due(self, messenger: Messenger, *, limit: int = 100) -> tuple[Outgoing, ...]:
         """The oldest open part of each chat of a messenger, where its time has come.

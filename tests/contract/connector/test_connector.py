@@ -12,6 +12,7 @@ from hermesops.base.waiting import Pending, pause, until
 from hermesops.connector import server
 from hermesops.connector.sockets import AgentSocket
 from hermesops.errors import UnavailableError
+from hermesops.model.chat.transcript import Message, Transcript
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.message import IncomingState
@@ -21,7 +22,8 @@ from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from hermesops.users.messaging.inbound.routing import CONNECTED, INVALID_CODE, STRANGER
-from hermesops.users.messaging.recovery.sweep import Sweep
+from hermesops.users.messaging.recovery.reconcile import ChatView
+from hermesops.users.messaging.recovery.sweep import RECOVERED, UNNAMED, Sweep
 from hermesops.users.messaging.texts.parts import parts_of
 from tests.support.real.stores.registries import TurnedClock, placed
 from tests.support.users.messaging import Messaging, dialled, messaging
@@ -237,6 +239,32 @@ async def test_a_message_waits_for_an_agent_that_is_away(database: Database, ada
             assert frame["event"]["text"] == "hello"
         (message,) = world.incoming.under_way(ada.id)
         assert message.state is IncomingState.SENT
+
+
+@pytest.mark.parametrize(
+    ("text", "detail", "texts"), [("answer", UNNAMED, []), ("another text", RECOVERED, ["answer"])]
+)
+async def test_an_answer_that_came_as_an_answer_to_nothing_is_not_recovered_as_well(
+    database: Database, ada: Instance, text: str, detail: str, texts: list[str]
+) -> None:
+    """hermes-agent 0.19.0 names no message where it goes on with several of them after a kill."""
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        world.link(ada, ADA)
+        await world.hears(ADA, CONNECTED)
+        world.say(ADA, "hello")
+        await gateway.next("inbound")
+        await gateway.send("tg.111", text, "r1")
+        [incoming] = world.incoming.under_way(ada.id)
+
+        async def read(_instance_id: InstanceId, _chat: str) -> ChatView:
+            question = Message(1, "user", "hello", at=incoming.sent_at)
+            return ChatView(Transcript((question, Message(2, "assistant", "answer", is_final=True))))
+
+        sweep = Sweep(world.incoming, world.outgoing, read, world.agent_of)
+        assert await sweep.run(ada.id, 0) == 1
+        assert world.incoming.under_way(ada.id) == ()
+        assert world.incoming.detail_of(incoming.id) == detail
+        await world.hears(ADA, CONNECTED, text, *texts)
 
 
 async def test_messages_of_an_agent_that_is_suspended_end_at_once(

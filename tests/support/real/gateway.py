@@ -148,7 +148,7 @@ async def running(
 def _complete(python: Path) -> None:
     """Put what releases have beside their packages into an environment of hermes-agent."""
     [site] = python.parent.parent.glob("lib/python3*/site-packages")
-    for file in (assets.folder("roles") / "hermes_gateway" / "files").glob("hermes[-_]relay.*"):
+    for file in (assets.folder("roles") / "hermes_gateway" / "files").glob("hermes[-_]changes.*"):
         written = site / f".{file.name}-{secrets.token_hex(4)}"
         shutil.copyfile(file, written)
         written.replace(site / file.name)

@@ -33,6 +33,9 @@ NO_ANSWER = "Your agent did not answer this message. It may have done part of it
 RECOVERED = "recovered"
 """Detail of a message whose answer was read from the transcript: the agent's own, if it comes, is not sent as well."""
 
+UNNAMED = "unnamed"
+"""Detail of a message whose answer the agent brought as an answer to nothing."""
+
 _LIMITS = Limits(at_once=16, slow_after_s=5.0, within_s=30.0)
 
 ReadChat = Callable[[InstanceId, str], Awaitable[ChatView]]
@@ -102,8 +105,7 @@ class Sweep:
     def _carry_out(self, incoming: Incoming, outcome: Outcome) -> bool:
         match outcome:
             case Recover(text):
-                log.info("answer_recovered", instance=incoming.instance_id, message=incoming.id)
-                return self._answer(incoming, text, IncomingState.ANSWERED, RECOVERED)
+                return self._recover(incoming, text)
             case GiveUp(why):
                 log.warning("message_given_up", instance=incoming.instance_id, message=incoming.id, why=why)
                 text = lifecycle.words(incoming, why) or NO_ANSWER
@@ -111,6 +113,13 @@ class Sweep:
             case SendAgain():
                 return self.incoming.queue_again(incoming.id)
         return False
+
+    def _recover(self, incoming: Incoming, text: str) -> bool:
+        """Deliver an answer, unless the agent itself has brought it as an answer to nothing."""
+        if parts_of(incoming.messenger, text) in self.outgoing.unnamed(incoming):
+            return self.incoming.end(incoming.id, IncomingState.ANSWERED, UNNAMED)
+        log.info("answer_recovered", instance=incoming.instance_id, message=incoming.id)
+        return self._answer(incoming, text, IncomingState.ANSWERED, RECOVERED)
 
     def _answer(self, incoming: Incoming, text: str, state: IncomingState, detail: str) -> bool:
         parts = parts_of(incoming.messenger, text)

@@ -1,11 +1,13 @@
-"""The change of hermes-agent's connection that releases bring, on a connection of the same shape."""
+"""The changes of hermes-agent that releases bring, on modules of the same shape."""
 
 import asyncio
+import importlib
 import json
 import logging
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,7 @@ def message(chat: str, text: str) -> str:
 @pytest.fixture
 def program(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    return runpy.run_path(str(FILES / "hermes_relay.py"))
+    return runpy.run_path(str(FILES / "hermes_changes.py"))
 
 
 async def test_a_result_is_read_while_a_message_waits_for_it_and_chats_keep_their_order(
@@ -66,7 +68,7 @@ async def test_a_result_is_read_while_a_message_waits_for_it_and_chats_keep_thei
     tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     await asyncio.wait_for(asyncio.gather(*tasks), LATER_S)
     assert connection.handled == ["beside", "/approve", "after"]
-    assert connection._hermes_relay_last == {}
+    assert connection._hermes_last == {}
 
 
 @pytest.mark.parametrize("line", ['{"type": "hello"}', '{"type": "inbound"}', "[]", "7"])
@@ -86,9 +88,9 @@ def test_an_interpreter_imports_nothing_for_it_and_takes_no_file_of_the_import_p
     site, foreign = tmp_path / "site", tmp_path / "foreign"
     for folder in (site, foreign):
         folder.mkdir()
-    for name in ("hermes-relay.pth", "hermes_relay.py"):
+    for name in ("hermes-changes.pth", "hermes_changes.py"):
         (site / name).write_bytes((FILES / name).read_bytes())
-    (foreign / "hermes_relay.py").write_text("raise SystemExit(9)")
+    (foreign / "hermes_changes.py").write_text("raise SystemExit(9)")
     code = (
         "import site, sys; before = set(sys.modules); site.addsitedir(sys.argv[1]); "
         "print(sorted(set(sys.modules) - before), sum(type(each).__name__ == 'Finder' for each in sys.meta_path))"
@@ -96,28 +98,50 @@ def test_an_interpreter_imports_nothing_for_it_and_takes_no_file_of_the_import_p
     variables = {"PYTHONPATH": str(foreign)}
     words = [sys.executable, "-c", code, str(site)]
     ran = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=60, check=False)
-    assert (ran.returncode, ran.stdout.strip(), ran.stderr) == (0, "[] 1", "")
+    assert (ran.returncode, ran.stdout.strip(), ran.stderr) == (0, "[] 2", "")
 
 
-def test_hermes_agents_module_is_changed_when_it_is_imported(
-    program: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    package = tmp_path / "gateway" / "relay"
-    package.mkdir(parents=True)
-    for folder in (package.parent, package):
-        (folder / "__init__.py").touch()
-    (package / "ws_transport.py").write_text(
+@pytest.fixture
+def agent(program: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of the import path with packages of hermes-agent's names."""
+    for name in ("gateway", "gateway/relay", "agent", "hermes_cli"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert program["Finder"]
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] in {"gateway", "agent", "hermes_cli"}]:
+        del sys.modules[name]
+
+
+def test_the_connection_is_changed_when_it_is_imported(agent: Path) -> None:
+    (agent / "gateway/relay/ws_transport.py").write_text(
         "import logging\nlogger = logging.getLogger()\n"
         "class WebSocketRelayTransport:\n async def _handle_frame(self, line): pass\n"
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert program["Finder"]
-    from gateway.relay.ws_transport import WebSocketRelayTransport  # type: ignore[import-not-found]  # noqa: PLC0415
+    module = importlib.import_module("gateway.relay.ws_transport")
+    assert module.WebSocketRelayTransport._handle_frame.__name__ == "handle_frame"
 
-    assert WebSocketRelayTransport._handle_frame.__name__ == "handle_frame"
-    for name in [name for name in sys.modules if name == "gateway" or name.startswith("gateway.")]:
-        monkeypatch.delitem(sys.modules, name)
+
+def test_a_job_has_the_managed_keys(agent: Path) -> None:
+    (agent / "agent/secret_scope.py").write_text(
+        "def build_profile_secret_scope(home): return {'OWN': home, 'BOTH': 'user'}\n"
+    )
+    (agent / "hermes_cli/managed_scope.py").write_text(
+        "def load_managed_env(): return {'BOTH': 'managed', 'ROUTER': 'token'}\n"
+    )
+    module = importlib.import_module("agent.secret_scope")
+    assert module.build_profile_secret_scope("home") == {"OWN": "home", "BOTH": "managed", "ROUTER": "token"}
+
+
+def test_a_module_of_another_shape_is_left_as_it_is(agent: Path) -> None:
+    (agent / "gateway/relay/ws_transport.py").write_text("import logging\nlogger = logging.getLogger()\n")
+    (agent / "agent/secret_scope.py").write_text("")
+    for name in ("gateway.relay.ws_transport", "agent.secret_scope"):
+        assert importlib.import_module(name)
 
 
 def test_a_release_brings_each_file_of_the_role_that_interpreters_read() -> None:
-    assert set(service._SITE) == {file.name for file in FILES.iterdir() if file.suffix == ".pth"} | {"hermes_relay.py"}
+    assert set(service._SITE) == {file.name for file in FILES.iterdir() if file.suffix == ".pth"} | {
+        "hermes_changes.py"
+    }
