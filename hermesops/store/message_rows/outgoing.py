@@ -111,9 +111,7 @@ class OutgoingMessages:
             _COLUMNS.instance_id == incoming.instance_id,
             _COLUMNS.created_at >= (incoming.sent_at or incoming.received_at),
         )
-        query = sa.select(_COLUMNS.origin, _COLUMNS.part, _COLUMNS.body).where(
-            is_its, _COLUMNS.incoming_id.is_(None), _COLUMNS.body.is_not(None)
-        )
+        query = sa.select(outgoing_messages).where(is_its, _COLUMNS.incoming_id.is_(None), _COLUMNS.body.is_not(None))
         texts: dict[str, list[str]] = {}
         with self._database.reading() as connection:
             for row in connection.execute(query.order_by(_COLUMNS.origin, _COLUMNS.part).limit(limit)):
