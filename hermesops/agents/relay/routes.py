@@ -127,7 +127,7 @@ UNTIL = "x-relay-until"
 """Header of a request: seconds since 1970, by the clock of the relay's host. Whoever sent it gives it up then, and may
 do something else about it. A process that hung must not deliver it afterwards."""
 
-_MOMENT = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
+_TIMESTAMP = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
 _TO_AGENT = frozenset({"accept", "idempotency-key", "last-event-id", "x-hermes-session-id", "x-hermes-session-key"})
 _FROM_AGENT = frozenset({"x-hermes-session-id", "x-hermes-completed", "x-hermes-partial", "idempotency-replayed"})
 _TYPES = frozenset({"application/json", "text/event-stream", "text/plain"})
@@ -205,7 +205,7 @@ def until_in(headers: Sequence[tuple[str, str]]) -> float:
     values = [value for name, value in headers if name == UNTIL]
     if not values:
         return math.inf
-    if len(values) > 1 or not _MOMENT.fullmatch(values[0]):
+    if len(values) > 1 or not _TIMESTAMP.fullmatch(values[0]):
         raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "bad_header", f"header {UNTIL} is repeated or malformed")
     return float(values[0])
 

@@ -91,14 +91,14 @@ class RequestRecord:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _AgentRequest:
     """A request as the agent is to get it.
 
     Attributes:
         until: See ``until_in``.
     """
 
-    request: Wanted
+    wanted: Wanted
     headers: dict[str, str] = field(repr=False)
     body: bytes = field(repr=False)
     until: float
@@ -179,11 +179,13 @@ class Relay:
         record.instance = agent.id
         with self._places.of_agent(agent.id):
             body = await exchange.body(head.size)
-            asked = _Asked(request, headers, body, until)
-            await _unless_gone(self._carry(exchange, agent, asked, record), exchange)
+            agent_request = _AgentRequest(request, headers, body, until)
+            await _unless_gone(self._carry(exchange, agent, agent_request, record), exchange)
 
-    async def _carry(self, exchange: Exchange, agent: Agent, asked: _Asked, record: RequestRecord) -> None:
-        async with self._requested(agent, asked) as stream:
+    async def _carry(
+        self, exchange: Exchange, agent: Agent, agent_request: _AgentRequest, record: RequestRecord
+    ) -> None:
+        async with self._requested(agent, agent_request) as stream:
             record.status = stream.status
             await exchange.begin(stream.status, {**_head_of(stream), FROM: "agent"})
             number = 0
@@ -200,19 +202,19 @@ class Relay:
             await exchange.end()
 
     @asynccontextmanager
-    async def _requested(self, agent: Agent, asked: _Asked) -> AsyncIterator[ProxyStream]:
-        kind = {"Content-Type": "application/json"} if asked.body else {}
-        route = asked.request.route
+    async def _requested(self, agent: Agent, agent_request: _AgentRequest) -> AsyncIterator[ProxyStream]:
+        kind = {"Content-Type": "application/json"} if agent_request.body else {}
+        route = agent_request.wanted.route
         try:
             async with self._proxy.stream(
                 agent.port,
                 route.method,
-                asked.request.target,
-                headers={**asked.headers, "Authorization": f"Bearer {agent.api_key}", **kind},
-                body=asked.body or None,
+                agent_request.wanted.target,
+                headers={**agent_request.headers, "Authorization": f"Bearer {agent.api_key}", **kind},
+                body=agent_request.body or None,
                 timeout_s=route.silence_s,
                 total_s=route.total_s,
-                before_send=lambda: self._refuse_late(asked.until),
+                before_send=lambda: self._refuse_late(agent_request.until),
             ) as stream:
                 yield stream
         except UnknownOutcomeError as lost:

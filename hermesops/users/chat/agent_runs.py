@@ -17,7 +17,7 @@ from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.chat.transcript import AgentView, Message, Run, RunState, Transcript
 from hermesops.model.chat.turn import Turn, TurnState, conversation_of, session_of
 from hermesops.store.user_rows.files import ChatFile
-from hermesops.users.chat.shown_events import moment_of
+from hermesops.users.chat.shown_events import timestamp_of
 from hermesops.wire.foreign_text import one_line
 
 _MOST_MESSAGES = 200
@@ -221,7 +221,7 @@ def _messages(rows: Sequence[object]) -> Sequence[Message]:
             str(row.get("role"))[:16],
             _text(row.get("content")),
             is_final=_is_final(row),
-            at=moment_of(row.get("timestamp")),
+            at=timestamp_of(row.get("timestamp")),
         )
         for row in rows
         if isinstance(row, dict) and isinstance(row.get("id"), int)
@@ -246,5 +246,5 @@ def _conversation(row: Mapping[str, Any]) -> Conversation | None:
     if name is None:
         return None
     title = row.get("title") or row.get("preview")
-    last_at = moment_of(row.get("last_active")) or moment_of(row.get("started_at"))
+    last_at = timestamp_of(row.get("last_active")) or timestamp_of(row.get("started_at"))
     return Conversation(name, one_line(title, longest=_TITLE) if isinstance(title, str) else "", last_at)

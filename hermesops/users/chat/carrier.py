@@ -24,7 +24,7 @@ from hermesops.store.user_rows.turns import Turns
 from hermesops.users.chat.agent_runs import AgentRuns
 from hermesops.users.chat.decide import UNANSWERED, Finish, Follow, Send, Stop, Taken, Wait, next_step
 from hermesops.users.chat.events import EventLog
-from hermesops.users.chat.shown_events import delta_in, moment_in, request_in, tool_in
+from hermesops.users.chat.shown_events import delta_in, request_in, timestamp_in, tool_in
 
 LEASE = timedelta(seconds=20)
 _RENEW_S = 5.0
@@ -221,7 +221,7 @@ class TurnCarrier:
         if tool := tool_in(event):
             self._events.add(turn.id, "tool", tool)
         elif request := request_in(event):
-            await self._show_request(turn, request, moment_in(event))
+            await self._show_request(turn, request, timestamp_in(event))
 
     async def _show_request(self, turn: Turn, request: Mapping[str, object], asked_at: datetime | None) -> None:
         """Show a request for approval; none that could not be recorded: later, an answer might go to another one.

@@ -49,12 +49,12 @@ def request_in(event: Mapping[str, Any]) -> Mapping[str, object] | None:
     }
 
 
-def moment_in(event: Mapping[str, Any]) -> datetime | None:
+def timestamp_in(event: Mapping[str, Any]) -> datetime | None:
     """The moment at which the agent made an event, by its machine's clock; ``None`` where it does not say."""
-    return moment_of(event.get("timestamp"))
+    return timestamp_of(event.get("timestamp"))
 
 
-def moment_of(value: object) -> datetime | None:
+def timestamp_of(value: object) -> datetime | None:
     """A moment as agents give it, seconds since 1970 or text of ISO 8601; ``None`` for anything else."""
     try:
         if isinstance(value, (int, float)) and not isinstance(value, bool):

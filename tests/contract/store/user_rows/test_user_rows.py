@@ -110,8 +110,8 @@ def test_a_request_waits_from_the_moment_at_which_the_agent_made_it(
 ) -> None:
     """An agent that gave a request up waits for the next one, and would take an answer for that."""
     approvals, turn = TurnApprovals(database, KEYS, timedelta(seconds=55)), added(turns, ada)
-    asked = [approvals.ask(turn.id, {}, clock() - timedelta(seconds=age)) for age in (56, 55, 54, -30)]
-    assert asked == [None, None, 1, 2]
+    numbers = [approvals.ask(turn.id, {}, clock() - timedelta(seconds=age)) for age in (56, 55, 54, -30)]
+    assert numbers == [None, None, 1, 2]
     clock.turn(2)
     assert not approvals.answer(turn.id, 1, "once")
     clock.turn(54)  # of a clock that is ahead nothing is won
