@@ -145,15 +145,6 @@ async def test_an_agent_does_not_get_what_its_caller_has_given_up(
     assert agent.asked[0].header(UNTIL) is None
 
 
-@pytest.mark.parametrize("moments", [["soon"], ["-1"], ["inf"], ["1e3"], ["9" * 13], ["1", "2"], [""]])
-async def test_a_moment_that_is_none_is_refused(
-    world: RelayWorld, agent: KindAgent, caller: Caller, moments: list[str]
-) -> None:
-    world.agent("ada", agent.url)
-    refused = await world.ask(caller, CHAT, body=SAID, headers=[(UNTIL, moment) for moment in moments])
-    assert (refused.status, refused.code, agent.asked) == (400, "bad_header", [])
-
-
 # Who may call
 
 
