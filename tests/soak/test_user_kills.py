@@ -1,6 +1,8 @@
-"""Parts of the users' platform killed 200 times under load: no turn, event or cent is lost, and nothing comes twice.
+"""Parts of the users' platform killed or stopped 200 times under load: nothing is lost, and nothing comes twice.
 
-``HERMESOPS_TEST_SEED`` repeats a run's kills, ``HERMESOPS_TEST_KILLS`` and ``HERMESOPS_TEST_MINUTES`` bound it.
+No turn, event or cent; and no agent does what its user did not approve. A quarter of the parts hang for a while instead
+(SIGSTOP, SIGCONT): others go on with what they had, and then they come back.
+``HERMESOPS_TEST_SEED`` repeats a run's points, ``HERMESOPS_TEST_KILLS`` and ``HERMESOPS_TEST_MINUTES`` bound it.
 """
 
 import random

@@ -3,7 +3,9 @@
 It must not import the registry: the process that the internet reaches uses it.
 """
 
+import math
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -11,6 +13,7 @@ from typing import Any
 
 import httpx
 
+from hermesops.agents.relay.routes import UNTIL
 from hermesops.base.network.http import own_client
 from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.vendor.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError
@@ -30,7 +33,10 @@ _FROM = "x-relay-from"
 """Header of every answer: ``agent``, or ``relay`` where the relay itself answers."""
 
 _NOT_TAKEN = frozenset(
-    {"relay_full", "agent_busy", "agent_away", "agent_not_ready", "relay_not_ready", "agent_refuses", "not_a_caller"}
+    {
+        *("relay_full", "agent_busy", "agent_away", "agent_not_ready", "relay_not_ready", "agent_refuses"),
+        *("not_a_caller", "too_late"),
+    }
 )
 """Codes with which the relay says that the agent did not get a request, and may get it later: also where this caller's
 certificate has expired, until an operator admits it again."""
@@ -74,22 +80,34 @@ class RelayClient:
             UnavailableError: Nobody answers, or the answer is malformed.
         """
         try:
-            return await self._exchange("GET", agent, path, None)
+            return await self._exchange("GET", agent, path)
         except UnknownOutcomeError as error:  # reading changes nothing
             raise UnavailableError(error.message) from error
 
     async def send(
-        self, method: str, agent: str, path: str, body: Mapping[str, object] | None = None, *, key: str = ""
+        self,
+        method: str,
+        agent: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        key: str = "",
+        until: float = math.inf,
     ) -> Mapping[str, Any]:
         """Change something by an agent's API; raises as ``get``.
 
+        The agent gets it before ``until`` or never, whichever process hangs meanwhile; this client waits 20 s at most.
+
         Args:
             key: By which newer agents know a repeated request; hermes-agent 0.19.0 ignores it.
+            until: Seconds since 1970.
 
         Raises:
             UnknownOutcomeError: The agent may have got it.
         """
-        return await self._exchange(method, agent, path, body, key)
+        moment = min(until, time.time() + _QUICK_S)
+        headers = {UNTIL: f"{moment:.3f}", **({"idempotency-key": key} if key else {})}
+        return await self._exchange(method, agent, path, body, headers)
 
     @asynccontextmanager
     async def events(self, agent: str, path: str) -> AsyncIterator[AsyncIterator[Mapping[str, Any]]]:
@@ -111,9 +129,13 @@ class RelayClient:
             raise UnavailableError(f"the agent's events broke off: {type(error).__name__}") from error
 
     async def _exchange(
-        self, method: str, agent: str, path: str, body: Mapping[str, object] | None, key: str = ""
+        self,
+        method: str,
+        agent: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Mapping[str, Any]:
-        headers = {"idempotency-key": key} if key else {}
         deadline = Deadline(_QUICK_S)
         try:
             async with (

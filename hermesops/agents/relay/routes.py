@@ -6,6 +6,7 @@ relayed for the users' API alone. Its skills, toolsets, callbacks of messengers 
 no message of a user needs them.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -122,6 +123,11 @@ ROUTES = (
     _of_api("POST /api/jobs/*/resume"),
 )
 
+UNTIL = "x-relay-until"
+"""Header of a request: seconds since 1970, by the clock of the relay's host. Whoever sent it gives it up then, and may
+do something else about it. A process that hung must not deliver it afterwards."""
+
+_TIMESTAMP = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
 _TO_AGENT = frozenset({"accept", "idempotency-key", "last-event-id", "x-hermes-session-id", "x-hermes-session-key"})
 _FROM_AGENT = frozenset({"x-hermes-session-id", "x-hermes-completed", "x-hermes-partial", "idempotency-replayed"})
 _TYPES = frozenset({"application/json", "text/event-stream", "text/plain"})
@@ -185,6 +191,23 @@ def headers_to_agent(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
             raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "bad_header", f"header {name} is repeated or malformed")
         passed[name] = value
     return passed
+
+
+def until_in(headers: Sequence[tuple[str, str]]) -> float:
+    """The moment after which a request must not reach its agent any more, in seconds since 1970.
+
+    Args:
+        headers: Names in lower case; without ``UNTIL``, the request never comes too late.
+
+    Raises:
+        RefusedRequestError: It is there twice, or malformed.
+    """
+    values = [value for name, value in headers if name == UNTIL]
+    if not values:
+        return math.inf
+    if len(values) > 1 or not _TIMESTAMP.fullmatch(values[0]):
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "bad_header", f"header {UNTIL} is repeated or malformed")
+    return float(values[0])
 
 
 def headers_from_agent(headers: Mapping[str, str]) -> dict[str, str]:

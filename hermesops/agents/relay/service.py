@@ -16,7 +16,14 @@ from typing import Any, TypeVar
 import structlog
 
 from hermesops.agents.relay.places import Places, Tally
-from hermesops.agents.relay.routes import Wanted, headers_from_agent, headers_to_agent, unavailable, wanted
+from hermesops.agents.relay.routes import (
+    Wanted,
+    headers_from_agent,
+    headers_to_agent,
+    unavailable,
+    until_in,
+    wanted,
+)
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError, UnknownOutcomeError, UsageError
 from hermesops.model.access.certificate import Caller
@@ -83,6 +90,20 @@ class RequestRecord:
     sent: int = 0
 
 
+@dataclass(frozen=True)
+class _AgentRequest:
+    """A request as the agent is to get it.
+
+    Attributes:
+        until: See ``until_in``.
+    """
+
+    wanted: Wanted
+    headers: dict[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    until: float
+
+
 class Relay:
     """Answers connections.
 
@@ -90,6 +111,7 @@ class Relay:
         caller_of: Identifies the caller by its certificate (DER).
         renew: Gives a caller another certificate, for a request in PEM; the answer as JSON.
         proxy: The vendor's proxy, with a connection for each request.
+        clock: Seconds since 1970; the callers' clock, since they run on this host.
     """
 
     def __init__(
@@ -99,12 +121,14 @@ class Relay:
         renew: Callable[[Caller, str], bytes],
         proxy: ProxyClient,
         places: Places | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._registry = registry
         self._caller_of = caller_of
         self._renew = renew
         self._proxy = proxy
         self._places = places or Places()
+        self._clock = clock
         self._tally = Tally()
 
     async def converse(self, certificate: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -148,25 +172,20 @@ class Relay:
     async def _relay(self, exchange: Exchange, head: Head, record: RequestRecord) -> None:
         request = wanted(head.method, head.target, record.caller)
         record.route = request.route.title
-        headers = headers_to_agent(head.headers)
+        headers, until = headers_to_agent(head.headers), until_in(head.headers)
         if head.size and not request.route.has_body:
             raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "not_http", f"{head.method} takes no body on this route")
         agent = await self._find(request.agent)
         record.instance = agent.id
         with self._places.of_agent(agent.id):
             body = await exchange.body(head.size)
-            await _unless_gone(self._carry(exchange, agent, request, headers, body, record), exchange)
+            agent_request = _AgentRequest(request, headers, body, until)
+            await _unless_gone(self._carry(exchange, agent, agent_request, record), exchange)
 
     async def _carry(
-        self,
-        exchange: Exchange,
-        agent: Agent,
-        request: Wanted,
-        headers: dict[str, str],
-        body: bytes,
-        record: RequestRecord,
+        self, exchange: Exchange, agent: Agent, agent_request: _AgentRequest, record: RequestRecord
     ) -> None:
-        async with self._requested(agent, request, headers, body) as stream:
+        async with self._requested(agent, agent_request) as stream:
             record.status = stream.status
             await exchange.begin(stream.status, {**_head_of(stream), FROM: "agent"})
             number = 0
@@ -183,19 +202,19 @@ class Relay:
             await exchange.end()
 
     @asynccontextmanager
-    async def _requested(
-        self, agent: Agent, request: Wanted, headers: dict[str, str], body: bytes
-    ) -> AsyncIterator[ProxyStream]:
-        ours = {"Authorization": f"Bearer {agent.api_key}", **({"Content-Type": "application/json"} if body else {})}
+    async def _requested(self, agent: Agent, agent_request: _AgentRequest) -> AsyncIterator[ProxyStream]:
+        kind = {"Content-Type": "application/json"} if agent_request.body else {}
+        route = agent_request.wanted.route
         try:
             async with self._proxy.stream(
                 agent.port,
-                request.route.method,
-                request.target,
-                headers={**headers, **ours},
-                body=body or None,
-                timeout_s=request.route.silence_s,
-                total_s=request.route.total_s,
+                route.method,
+                agent_request.wanted.target,
+                headers={**agent_request.headers, "Authorization": f"Bearer {agent.api_key}", **kind},
+                body=agent_request.body or None,
+                timeout_s=route.silence_s,
+                total_s=route.total_s,
+                before_send=lambda: self._refuse_late(agent_request.until),
             ) as stream:
                 yield stream
         except UnknownOutcomeError as lost:
@@ -203,6 +222,11 @@ class Relay:
             raise RefusedRequestError(HTTPStatus.GATEWAY_TIMEOUT, "outcome_unknown", words) from lost
         except HermesError as away:
             raise unavailable("agent_away", "the agent does not answer correctly") from away
+
+    def _refuse_late(self, until: float) -> None:
+        """Refuse what its caller has given up: this process, or the caller, hung meanwhile."""
+        if self._clock() > until:
+            raise unavailable("too_late", "the request came too late to reach the agent", retry_after_s=1)
 
     async def _find(self, text: str) -> Agent:
         try:

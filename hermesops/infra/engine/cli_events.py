@@ -148,7 +148,7 @@ def error_of(events: CliEvents, what: str, ref: StackRef, output: str) -> Hermes
     """
     if LOCKED in output:
         line = next(line for line in output.splitlines() if LOCKED in line)
-        return RefusedError(
+        return UnavailableError(
             f"stack {ref.stack}: {line[line.index(LOCKED) :].strip()}",
             hint="wait for it to end; `pulumi cancel` only if that process is surely gone",
         )

@@ -66,11 +66,11 @@ class Engine(StoredStacks, ABC):
         None allows everything.
 
         Raises:
-            RefusedError: Something would be destroyed that ``may_destroy`` does not allow, somebody else holds the
-                stack, a target does not exist, an interrupted create cannot be looked up, or the provider refused;
-                nothing changed.
+            RefusedError: Something would be destroyed that ``may_destroy`` does not allow, a target does not exist, an
+                interrupted create cannot be looked up, or the provider refused; nothing changed.
             PartlyDoneError: A step failed after others had changed something; the same call finishes the rest.
-            UnavailableError: The provider could not reach its API; the same call may be repeated.
+            UnavailableError: The provider could not reach its API, or somebody else holds the stack; the same call may
+                be repeated.
             UnknownOutcomeError: A provider died in the middle of a change.
         """
         options = RunOptions(

@@ -6,7 +6,7 @@ An agent answers the oldest request that still waits, whatever was meant: so a l
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -58,9 +58,20 @@ class TurnApprovals:
         self._messages = messages
         self._life = life
 
-    def ask(self, turn_id: str, request: Mapping[str, object]) -> int | None:
-        """Record one more request of a turn; returns its number, ``None`` where the turn has ``MOST`` already."""
+    def ask(self, turn_id: str, request: Mapping[str, object], asked_at: datetime | None = None) -> int | None:
+        """Record one more request of a turn; returns its number.
+
+        Args:
+            asked_at: By the clock of the agent's machine; the present moment for ``None``, or for a later one.
+
+        Returns:
+            ``None`` where the agent does not wait for an answer any more, or the turn has ``MOST`` requests already.
+        """
         with self._database.writing() as connection:
+            now = self._database.now(connection)
+            asked_at = min(asked_at or now, now)
+            if asked_at <= now - self._life:
+                return None
             numbers = sa.select(sa.func.coalesce(sa.func.max(_COLUMNS.number), 0)).where(_COLUMNS.turn_id == turn_id)
             number = int(connection.execute(numbers).scalar_one()) + 1
             if number > MOST:
@@ -68,7 +79,7 @@ class TurnApprovals:
             values = {
                 "turn_id": turn_id,
                 "number": number,
-                "asked_at": self._database.now(connection),
+                "asked_at": asked_at,
                 "request": self._messages.seal(json.dumps(dict(request)), place=_place(turn_id, number)),
             }
             insert_if_absent(connection, turn_approvals, values)

@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from hermesops.agents.relay.client import AgentEndedError, NoSuchThingError, RelayClient
@@ -17,6 +17,7 @@ from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.chat.transcript import AgentView, Message, Run, RunState, Transcript
 from hermesops.model.chat.turn import Turn, TurnState, conversation_of, session_of
 from hermesops.store.user_rows.files import ChatFile
+from hermesops.users.chat.shown_events import timestamp_of
 from hermesops.wire.foreign_text import one_line
 
 _MOST_MESSAGES = 200
@@ -101,11 +102,12 @@ class AgentRuns:
         rows = answer.get("data")
         return Transcript(tuple(_messages(rows if isinstance(rows, list) else [])))
 
-    async def start(self, turn: Turn, transcript: Transcript, files: Sequence[ChatFile]) -> str:
+    async def start(self, turn: Turn, transcript: Transcript, files: Sequence[ChatFile], *, until: float) -> str:
         """Send the turn's message; returns the name of its run.
 
         Args:
             files: Images of the message.
+            until: Seconds since 1970 after which the agent must not get it.
 
         Raises:
             AgentBusyError: The agent did not get it.
@@ -117,7 +119,7 @@ class AgentRuns:
             "session_id": turn.session,
             "conversation_history": history_of(transcript),
         }
-        answer = await self._relay.send("POST", turn.instance_id, "/v1/runs", body, key=turn.id)
+        answer = await self._relay.send("POST", turn.instance_id, "/v1/runs", body, key=turn.id, until=until)
         run_id = answer.get("run_id")
         if not isinstance(run_id, str) or not _RUN.fullmatch(run_id):
             raise UnknownOutcomeError("the agent names no run")
@@ -133,9 +135,14 @@ class AgentRuns:
         """Stop the turn's run; raises as ``RelayClient.send``."""
         await self._relay.send("POST", turn.instance_id, f"/v1/runs/{turn.run_id}/stop", {})
 
-    async def approve(self, turn: Turn, choice: str) -> None:
-        """Answer the request for approval that the turn's run waits for; raises as ``RelayClient.send``."""
-        await self._relay.send("POST", turn.instance_id, f"/v1/runs/{turn.run_id}/approval", {"choice": choice})
+    async def approve(self, turn: Turn, choice: str, *, until: float) -> None:
+        """Answer the request for approval that the turn's run waits for; raises as ``RelayClient.send``.
+
+        Args:
+            until: Seconds since 1970 after which the agent must not get it: it might wait for another one then.
+        """
+        path = f"/v1/runs/{turn.run_id}/approval"
+        await self._relay.send("POST", turn.instance_id, path, {"choice": choice}, until=until)
 
     async def _run(self, turn: Turn) -> Run | None:
         try:
@@ -214,7 +221,7 @@ def _messages(rows: Sequence[object]) -> Sequence[Message]:
             str(row.get("role"))[:16],
             _text(row.get("content")),
             is_final=_is_final(row),
-            at=_timestamp(row.get("timestamp")),
+            at=timestamp_of(row.get("timestamp")),
         )
         for row in rows
         if isinstance(row, dict) and isinstance(row.get("id"), int)
@@ -239,18 +246,5 @@ def _conversation(row: Mapping[str, Any]) -> Conversation | None:
     if name is None:
         return None
     title = row.get("title") or row.get("preview")
-    last_at = _timestamp(row.get("last_active")) or _timestamp(row.get("started_at"))
+    last_at = timestamp_of(row.get("last_active")) or timestamp_of(row.get("started_at"))
     return Conversation(name, one_line(title, longest=_TITLE) if isinstance(title, str) else "", last_at)
-
-
-def _timestamp(value: object) -> datetime | None:
-    """A time as the agent gives it: seconds since 1970, or text of ISO 8601."""
-    try:
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, UTC)
-        if isinstance(value, str):
-            timestamp = datetime.fromisoformat(value)
-            return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return None

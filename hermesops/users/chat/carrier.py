@@ -24,7 +24,7 @@ from hermesops.store.user_rows.turns import Turns
 from hermesops.users.chat.agent_runs import AgentRuns
 from hermesops.users.chat.decide import UNANSWERED, Finish, Follow, Send, Stop, Taken, Wait, next_step
 from hermesops.users.chat.events import EventLog
-from hermesops.users.chat.shown_events import delta_in, request_in, tool_in
+from hermesops.users.chat.shown_events import delta_in, request_in, timestamp_in, tool_in
 
 LEASE = timedelta(seconds=20)
 _RENEW_S = 5.0
@@ -41,7 +41,8 @@ _GATHERED = 2_000
 """Characters after which they are passed on at once."""
 
 _STALLED_S = 5.0
-"""Seconds after which a recorded intent to send counts as old: another process may have taken the turn."""
+"""Seconds after which a recorded intent to send counts as old, and the relay delivers the message no more: another
+process may have taken the turn."""
 
 ENDED = "your agent does not run any more"
 
@@ -149,12 +150,12 @@ class TurnCarrier:
 
     async def _send(self, turn: Turn, view: AgentView | None, mark: int) -> None:
         images = [file for file in await self._of_rows(self._rows.files.of_turn, turn.id) if file.is_image]
-        began = time.monotonic()
+        began, until = time.monotonic(), time.time() + _STALLED_S
         sending = await self._of_rows(self._turns.sending, turn.id, self._name, mark)
         if sending is None or view is None or time.monotonic() - began > _STALLED_S:
             return
         try:
-            run_id = await self._runs.start(sending, view.transcript, images)
+            run_id = await self._runs.start(sending, view.transcript, images, until=until)
         except AgentBusyError:
             await self._of_rows(self._turns.queued_again, turn.id, self._name)
             await pause(_AGAIN_S)
@@ -220,12 +221,15 @@ class TurnCarrier:
         if tool := tool_in(event):
             self._events.add(turn.id, "tool", tool)
         elif request := request_in(event):
-            await self._show_request(turn, request)
+            await self._show_request(turn, request, timestamp_in(event))
 
-    async def _show_request(self, turn: Turn, request: Mapping[str, object]) -> None:
-        """Show a request for approval; none that could not be recorded: later, an answer might go to another one."""
+    async def _show_request(self, turn: Turn, request: Mapping[str, object], asked_at: datetime | None) -> None:
+        """Show a request for approval; none that could not be recorded: later, an answer might go to another one.
+
+        It counts from the moment at which the agent asked: relay or carrier may have hung since.
+        """
         try:
-            number = await asyncio.to_thread(self._rows.approvals.ask, turn.id, request)
+            number = await asyncio.to_thread(self._rows.approvals.ask, turn.id, request, asked_at)
         except UnavailableError as error:
             log.warning("request_not_shown", turn=turn.id, why=error.message)
             return

@@ -5,6 +5,7 @@ Eligibility stands here once; every method takes the user whom the token names, 
 
 import asyncio
 import itertools
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -38,6 +39,9 @@ _LOOK_S = 2.0
 """Seconds after which a reader of a turn that another process carries looks at its row; twice as many each time."""
 
 _LONGEST_LOOK_S = 15.0
+_APPROVAL_S = 4.0
+"""Seconds from the look at a request for approval to the agent: less than the agent waits for longer than the rows."""
+
 _TITLES_S = 4.0
 """Seconds for an agent to name its conversations; the rows have them without titles. A page waits for this list."""
 
@@ -210,12 +214,13 @@ class Chat:
         turn = await self.turn(user_id, turn_id)
         approvals = self._rows.approvals
         requests = await asyncio.to_thread(approvals.list, turn.id)
+        until = time.time() + _APPROVAL_S
         if any(each.number == number and each.is_waiting and choice not in each.choices for each in requests):
             raise UsageError("the agent does not offer this choice", field="choice")
         if turn.has_ended or not turn.run_id or not await asyncio.to_thread(approvals.answer, turn.id, number, choice):
             raise NotAskedError("this request for approval was answered already, or has expired")
         try:
-            await self._runs.approve(turn, choice)
+            await self._runs.approve(turn, choice, until=until)
         except AgentBusyError:
             await asyncio.to_thread(approvals.unanswered, turn.id, number)
             raise

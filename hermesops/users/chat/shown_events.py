@@ -4,6 +4,7 @@ Source: hermes-agent 0.19.0, ``gateway/platforms/api_server.py``, ``_make_run_ev
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from hermesops.wire.foreign_text import one_line, visible
@@ -46,6 +47,24 @@ def request_in(event: Mapping[str, Any]) -> Mapping[str, object] | None:
         "description": _line(event.get("description")),
         "choices": list(_choices(event.get("choices"))),
     }
+
+
+def timestamp_in(event: Mapping[str, Any]) -> datetime | None:
+    """The moment at which the agent made an event, by its machine's clock; ``None`` where it does not say."""
+    return timestamp_of(event.get("timestamp"))
+
+
+def timestamp_of(value: object) -> datetime | None:
+    """A moment as agents give it, seconds since 1970 or text of ISO 8601; ``None`` for anything else."""
+    try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+        if isinstance(value, str):
+            moment = datetime.fromisoformat(value)
+            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return None
 
 
 def _command(text: str) -> str:

@@ -4,7 +4,7 @@ The service there is not the vendor's: its answers, errors included, are passed 
 never in a URL, since URLs end up in logs.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -23,6 +23,8 @@ from hermesops.wire import strict_json
 from hermesops.wire.foreign_text import one_line
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_BEFORE_HEAD = "http11.send_request_headers.started"
 
 _LARGEST = 1 << 20
 """Bytes of an answer that is read at once; an agent's health is some two kilobytes."""
@@ -154,7 +156,7 @@ class ProxyClient(Closing):
             return await stream.read()
 
     @asynccontextmanager
-    async def stream(
+    async def stream(  # noqa: PLR0913 - one exchange has so many bounds
         self,
         port: Port,
         method: str,
@@ -165,11 +167,13 @@ class ProxyClient(Closing):
         timeout_s: float = 30,
         total_s: float = 600,
         largest: int = _LARGEST_STREAM,
+        before_send: Callable[[], None] | None = None,
     ) -> AsyncIterator[ProxyStream]:
         """As ``request``, with the body streamed; leaving the context hangs up.
 
         Bytes as ``body`` are sent as they are. ``timeout_s`` is without a byte of the answer until it counts as lost,
-        ``total_s`` for the whole exchange; ``largest`` is the body's, in bytes.
+        ``total_s`` for the whole exchange; ``largest`` is the body's, in bytes. ``before_send`` is called once the
+        connection is open, before anything is sent; what it raises is raised here, and nothing was sent.
         """
         url, host = self._address(port.url + path)
         request = self._http.build_request(
@@ -178,6 +182,7 @@ class ProxyClient(Closing):
             headers={**(headers or {}), **host, "X-Proxy-Token": port.token},
             **({"content": body} if isinstance(body, bytes) else {"json": body}),
             timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
+            extensions={"trace": _tracing(before_send)} if before_send else {},
         )
         try:
             deadline, head = Deadline(total_s), begin_head()
@@ -203,6 +208,16 @@ class ProxyClient(Closing):
         if url.userinfo or not (url.host == self._api.host or url.host.endswith(f".{self._domain}")):
             raise _elsewhere(f"on {one_line(url.host)}, which is not below {self._domain}")
         return url, {}
+
+
+def _tracing(before_send: Callable[[], None]) -> Callable[[str, Mapping[str, object]], Awaitable[None]]:
+    """Call something before a request's first byte. Source: httpcore's documentation, "Request extensions: trace"."""
+
+    async def trace(event: str, _info: Mapping[str, object]) -> None:
+        if event == _BEFORE_HEAD:
+            before_send()
+
+    return trace
 
 
 def _elsewhere(why: str) -> UnreachableError:

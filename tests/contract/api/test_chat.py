@@ -1,6 +1,7 @@
 """A turn through the API, a relay over TLS and an agent: streamed, cut, resumed, and never sent twice."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from uuid import uuid4
 
@@ -8,6 +9,7 @@ import pytest
 
 from hermesops.api import turn_stream
 from hermesops.base.waiting import Pending, until
+from hermesops.model.chat.turn import Turn
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.store.registry.schema.user_tables import metadata
 from hermesops.users.chat import carrier, service
@@ -261,6 +263,50 @@ async def test_a_late_click_does_not_approve_the_next_request(api: UsersApi, ada
         ]
         assert (await ada.ask("POST", path, json={"id": "2", "choice": "once"})).status_code == 409
     assert run.choices == ["deny"]
+
+
+async def test_a_request_that_came_late_is_approved_no_later_than_its_agent_waits(api: UsersApi, ada: Client) -> None:
+    """A relay or a carrier that hung delivers it when the agent has waited for most of its minute."""
+    api.agent.says = False
+    now = api.relay.clock().timestamp()
+    async with ada.send("hello") as events:
+        turn = (await anext(events)).data["id"]
+        await eventually(lambda: api.agent.runs, "the run")
+        for age_s, command in ((56, "gone"), (50, "rm x")):
+            api.agent.push(api.agent.run, "approval.request", command=command, timestamp=now - age_s)
+        assert (await anext(events)).data["command"] == "rm x"
+        api.relay.clock.turn(6)  # the agent waits for the next request by now
+        answer = await ada.ask("POST", f"/chat/turns/{turn}/approval", json={"id": "1", "choice": "once"})
+        assert answer.status_code == 409
+    assert api.agent.run.choices == []
+
+
+async def test_an_approval_that_comes_late_to_the_agent_reaches_nothing(
+    api: UsersApi, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that hung between its look at the request and the agent, which may have gone on to the next one."""
+    monkeypatch.setattr(service, "_APPROVAL_S", 0.1)
+    api.agent.says = False
+    runs = api.process.chat._runs
+    approve = runs.approve
+
+    async def late(turn: Turn, choice: str, *, until: float) -> None:
+        await eventually(lambda: time.time() > until, "the last moment")
+        await approve(turn, choice, until=until)
+
+    async with ada.send("hello") as events:
+        turn = (await anext(events)).data["id"]
+        await eventually(lambda: api.agent.runs, "the run")
+        api.agent.push(api.agent.run, "approval.request", command="rm x")
+        await anext(events)
+        path, answer = f"/chat/turns/{turn}/approval", {"id": "1", "choice": "once"}
+        monkeypatch.setattr(runs, "approve", late)
+        assert (await ada.ask("POST", path, json=answer)).status_code == 503
+        assert api.agent.run.choices == []
+        monkeypatch.setattr(runs, "approve", approve)
+        monkeypatch.setattr(service, "_APPROVAL_S", 20.0)
+        assert (await ada.ask("POST", path, json=answer)).status_code == 204
+    assert api.agent.run.choices == ["once"]
 
 
 async def test_a_request_for_approval_outlives_the_process_that_showed_it(api: UsersApi, ada: Client) -> None:

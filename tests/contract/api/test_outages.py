@@ -1,16 +1,18 @@
 """The database goes away for a while: who carries a turn waits for it, and who reads one keeps the stream."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from hermesops.base.waiting import Pending, pause, until
-from hermesops.model.chat.transcript import AgentView
+from hermesops.model.chat.transcript import AgentView, Transcript
 from hermesops.model.chat.turn import Turn
 from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.store.user_rows.files import ChatFile
 from hermesops.users.chat import carrier, service
 from tests.support.real.stores.postgresql import PostgreSql
 from tests.support.real.stores.registries import TurnedClock
@@ -100,6 +102,41 @@ async def test_an_answer_of_an_agent_that_was_suspended_is_no_empty_one(api: Use
     async with api.started() as other, api.client(process=other) as elsewhere, elsewhere.resume(turn) as reading:
         async with asyncio.timeout(30):
             assert [(event.kind, event.data) async for event in reading][1:] == [("failed", {"detail": carrier.ENDED})]
+
+
+async def test_a_process_that_hung_sends_nothing_that_another_one_sent(
+    api: UsersApi, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stood still between its last look at the time and the relay, for longer than its lease."""
+    monkeypatch.setattr(carrier, "_STALLED_S", 2.0)
+    monkeypatch.setattr(carrier, "_RENEW_S", 3600)
+    monkeypatch.setattr(service, "_SWEEP_S", 0.05)
+    runs = api.process.chat._carrier._runs
+    start, hangs, ends = runs.start, asyncio.Event(), asyncio.Event()
+
+    async def hung_start(turn: Turn, transcript: Transcript, files: Sequence[ChatFile], *, until: float) -> str:
+        hangs.set()
+        await ends.wait()
+        while time.time() <= until:
+            await pause(0.05)
+        try:
+            return await start(turn, transcript, files, until=until)
+        finally:
+            ends.clear()
+
+    runs.start = hung_start  # type: ignore[method-assign]
+    async with asyncio.timeout(60), ada.send("go") as events:
+        turn = (await anext(events)).data["id"]
+        await hangs.wait()
+        async with api.started() as other, api.client(process=other) as elsewhere, elsewhere.resume(turn) as reading:
+            api.relay.clock.turn(60)  # the lease has run out, and the message would be there by now
+            await has_run(api)
+            api.agent.end(api.agent.run, "answered")
+            assert [(event.kind, event.data) async for event in reading][1:] == [("done", {"text": "answered"})]
+            ends.set()
+            while ends.is_set():
+                await pause(0.05)
+    assert api.agent.posts == 1
 
 
 async def test_a_look_at_the_agent_that_is_old_by_now_sends_nothing_again(api: UsersApi, ada: Client) -> None:

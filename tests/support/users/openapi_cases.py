@@ -12,7 +12,7 @@ from unittest import mock
 
 import schemathesis
 from schemathesis.schemas import BaseSchema
-from schemathesis.specs.openapi.checks import ignored_auth, positive_data_acceptance
+from schemathesis.specs.openapi.checks import ignored_auth, negative_data_rejection, positive_data_acceptance
 
 from hermesops.api.application import openapi
 from hermesops.users.user_requests import service as user_requests
@@ -77,4 +77,10 @@ def target_in(folder: Path) -> Iterator[Target]:
 def check(case: Case, target: Target) -> None:
     """Make one call and look at the answer."""
     headers = {"authorization": f"Bearer {target.token}"}
-    case.call_and_validate(headers=headers, excluded_checks=_EXCLUDED, timeout=30)
+    excluded = [*_EXCLUDED, negative_data_rejection] if _is_a_file_anyway(case) else _EXCLUDED
+    case.call_and_validate(headers=headers, excluded_checks=excluded, timeout=30)
+
+
+def _is_a_file_anyway(case: Case) -> bool:
+    """Whether a body of another type is a good one once it is sent: parts of a form have no types, a number is text."""
+    return case.media_type == "multipart/form-data" and isinstance(case.body, dict) and "file" in case.body

@@ -179,7 +179,7 @@ class ScriptedAgent:
         return JSONResponse({"resolved": 1})
 
     async def _health(self, _request: Request) -> Response:
-        active = sum(run.status == "running" for run in self.runs.values())
+        active = sum(run.status in {"running", "waiting_for_approval"} for run in self.runs.values())
         checks = {"background_queues": {"status": "ok", "active_api_runs": active}}
         return JSONResponse({"status": "ok", "readiness": {"checks": checks}})
 

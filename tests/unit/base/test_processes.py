@@ -9,7 +9,7 @@ import pytest
 
 from hermesops.base import processes
 from hermesops.base.processes import Place
-from hermesops.errors import RefusedError
+from hermesops.errors import UnavailableError
 from hermesops.infra.engine.embedded.state import lock
 from hermesops.infra.engine.embedded.state.file_backend import FileBackend
 from hermesops.infra.engine.embedded.state.lock import held, outwait
@@ -61,7 +61,7 @@ def test_nothing_is_known_of_a_process_elsewhere(
     backend = FileBackend(tmp_path)
     write_lock(backend, theirs)
     with (
-        pytest.raises(RefusedError, match="stack cell1 is locked by 1 other"),
+        pytest.raises(UnavailableError, match="stack cell1 is locked by 1 other"),
         held(backend.lock_folder(REF), stack="cell1", report=pytest.fail),
     ):
         pytest.fail("two hold the lock")
@@ -99,7 +99,7 @@ def test_a_process_whose_start_is_unknown_holds_its_lock(
     backend = FileBackend(tmp_path)
     write_lock(backend, HERE, pid=os.getpid(), started=start)
     with (
-        pytest.raises(RefusedError, match="cell1"),
+        pytest.raises(UnavailableError, match="cell1"),
         held(backend.lock_folder(REF), stack="cell1", report=pytest.fail),
     ):
         pytest.fail("two hold the lock")
@@ -110,7 +110,7 @@ def test_a_lock_without_a_number_is_held(tmp_path: Path, monkeypatch: pytest.Mon
     backend = FileBackend(tmp_path)
     write_lock(backend, HERE, pid="none")
     with (
-        pytest.raises(RefusedError, match="cell1"),
+        pytest.raises(UnavailableError, match="cell1"),
         held(backend.lock_folder(REF), stack="cell1", report=pytest.fail),
     ):
         pytest.fail("two hold the lock")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import ssl
+import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict
 from datetime import timedelta
@@ -16,6 +17,7 @@ from hermesops.access.pki.callers import Callers
 from hermesops.access.pki.certificates import Certificates
 from hermesops.access.pki.service import DataKeys, PlatformService
 from hermesops.agents.relay.places import Most, Places
+from hermesops.agents.relay.routes import UNTIL
 from hermesops.agents.relay.serve import bounds_of
 from hermesops.base.waiting import Pending, until
 from hermesops.errors import UnavailableError
@@ -128,6 +130,19 @@ async def test_an_agent_gets_no_more_from_who_has_hung_up(world: RelayWorld, age
     await eventually(lambda: agent.asked, "the agent's question")
     writer.close()
     await eventually(lambda: agent.hung_up_on, "the relay's hanging up")
+
+
+async def test_an_agent_does_not_get_what_its_caller_has_given_up(
+    world: RelayWorld, agent: KindAgent, caller: Caller
+) -> None:
+    """Whoever hung, caller or relay, and delivers it afterwards."""
+    world.agent("ada", agent.url)
+    late = await world.ask(caller, CHAT, body=SAID, headers=[(UNTIL, f"{time.time() - 0.1:.3f}")])
+    assert (late.status, late.code) == (503, "too_late")
+    assert not agent.asked
+    in_time = await world.ask(caller, CHAT, body=SAID, headers=[(UNTIL, f"{time.time() + 60:.3f}")])
+    assert (in_time.status, len(agent.asked)) == (200, 1)
+    assert agent.asked[0].header(UNTIL) is None
 
 
 # Who may call

@@ -167,9 +167,9 @@ async def test_the_cli_is_told_where_the_state_is_and_how_many_steps_at_once(cli
     assert f"encryptionsalt: {SALT}" in calls
 
 
-async def test_a_locked_stack_is_a_refusal(cli: StandIn) -> None:
+async def test_a_locked_stack_is_waited_for(cli: StandIn) -> None:
     cli.answer(failing="up", words="error: the stack is currently locked by 1 lock(s). Either wait")
-    with pytest.raises(RefusedError, match="currently locked by 1"):
+    with pytest.raises(UnavailableError, match="currently locked by 1"):
         await cli.engine().up(STACK, machines([]))
 
 
@@ -186,7 +186,7 @@ async def test_a_dead_lock_of_the_embedded_engine_does_not_stop_the_cli(cli: Sta
 
 async def test_a_living_lock_stops_the_cli_before_it_runs(cli: StandIn) -> None:
     theirs = cli.write_lock(host="another")
-    with pytest.raises(RefusedError, match="stack dev is locked by 1 other"):
+    with pytest.raises(UnavailableError, match="stack dev is locked by 1 other"):
         await cli.engine().up(STACK, machines([]))
     assert theirs.exists()
     assert not (cli.bin / "calls").exists()

@@ -259,7 +259,7 @@ async def test_a_living_owner_of_the_lock_is_named(stack: FakeStack) -> None:
     process = start(stack, "a")
     try:
         await called(stack, "Create", "a")
-        with pytest.raises(RefusedError, match=rf"locked by 1 other.*pid {process.pid}"):
+        with pytest.raises(UnavailableError, match=rf"locked by 1 other.*pid {process.pid}"):
             await stack.engine().up(STACK, machines(["a"]))
         assert {change.name for change in (await stack.engine().preview(STACK, machines(["a"]))).changes} == {"a"}
     finally:

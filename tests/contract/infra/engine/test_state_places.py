@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.base.waiting import pause_blocking
-from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.errors import HermesError, UnavailableError, UsageError
 from hermesops.infra.engine.embedded.state import lock
 from hermesops.infra.engine.embedded.state.file_backend import FileBackend
 from hermesops.infra.engine.embedded.state.lock import held, outwait
@@ -85,7 +85,7 @@ def test_a_second_writer_is_refused_and_named(where: str) -> None:
     first, two = FileBackend(where), FileBackend(where)
     with held(first.lock_folder(REF), stack="cell1", report=pytest.fail):
         with (
-            pytest.raises(RefusedError, match=rf"locked by 1 other.*pid {os.getpid()}"),
+            pytest.raises(UnavailableError, match=rf"locked by 1 other.*pid {os.getpid()}"),
             held(two.lock_folder(REF), stack="cell1", report=pytest.fail),
         ):
             pytest.fail("two hold it")
@@ -107,7 +107,7 @@ def test_two_who_come_at_once_do_not_both_get_in(where: str, monkeypatch: pytest
 
     monkeypatch.setattr(backend.storage, "write", late)
     with (
-        pytest.raises(RefusedError, match="created by u@elsewhere"),
+        pytest.raises(UnavailableError, match="created by u@elsewhere"),
         held(folder, stack="cell1", report=pytest.fail),
     ):
         pytest.fail("both got in")
@@ -123,7 +123,7 @@ def test_many_who_come_at_once_never_get_in_together(where: str) -> None:
         nonlocal inside, most
         for _ in range(3):
             together.wait(60)
-            with suppress(RefusedError), held(folder, stack="cell1", report=pytest.fail):
+            with suppress(UnavailableError), held(folder, stack="cell1", report=pytest.fail):
                 with counting:
                     inside += 1
                     most = max(most, inside)
@@ -167,7 +167,7 @@ async def test_the_lock_of_another_computer_that_lost_the_lease_is_removed_and_i
         for token in (None, (1, 4), (1, 5)):  # no later holder of the lease
             await outwait(folder, token, report=pytest.fail)
             with (
-                pytest.raises(RefusedError, match=r"stack cell1 is locked by 1 other"),
+                pytest.raises(UnavailableError, match=r"stack cell1 is locked by 1 other"),
                 held(folder, stack="cell1", report=pytest.fail, token=token),
             ):
                 pytest.fail("two hold it")

@@ -105,6 +105,19 @@ def test_only_the_oldest_request_that_waits_is_answered(
     assert {each.number: dict(each.request) for each in approvals.list(turn.id)} == {1: {}, 2: {}, 3: {}, 4: {}}
 
 
+def test_a_request_waits_from_the_moment_at_which_the_agent_made_it(
+    database: Database, turns: Turns, ada: Instance, clock: TurnedClock
+) -> None:
+    """An agent that gave a request up waits for the next one, and would take an answer for that."""
+    approvals, turn = TurnApprovals(database, KEYS, timedelta(seconds=55)), added(turns, ada)
+    numbers = [approvals.ask(turn.id, {}, clock() - timedelta(seconds=age)) for age in (56, 55, 54, -30)]
+    assert numbers == [None, None, 1, 2]
+    clock.turn(2)
+    assert not approvals.answer(turn.id, 1, "once")
+    clock.turn(54)  # of a clock that is ahead nothing is won
+    assert not approvals.answer(turn.id, 2, "once")
+
+
 def test_a_turn_keeps_so_many_requests_and_no_more(database: Database, turns: Turns, ada: Instance) -> None:
     approvals, turn = TurnApprovals(database, KEYS, timedelta(seconds=55)), added(turns, ada)
     assert [approvals.ask(turn.id, {}) for _ in range(MOST + 2)] == [*range(1, MOST + 1), None, None]

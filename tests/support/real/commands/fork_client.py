@@ -2,7 +2,7 @@
 
 Started for each command, so it loads no more than it needs. The fork has this process's streams, folder and
 environment, but not its namespaces and limits: what is run under others is the installed program. Signals that a
-process can catch are passed on; when this process is killed, the fork is killed.
+process can catch are passed on, SIGTSTP as SIGSTOP; when this process is killed, the fork is killed.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -21,7 +21,10 @@ FORKED = (
 INHERITS = "--socket"
 """The option of a command that is given a socket, as a fork is not."""
 
-_PASSED_ON = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+_PASSED_ON = {
+    **{number: number for number in (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGCONT)},
+    _signal.SIGTSTP: _signal.SIGSTOP,
+}
 
 
 def main(python: str) -> None:
@@ -40,8 +43,8 @@ def main(python: str) -> None:
     connection.connect(os.path.join(os.path.dirname(sys.argv[0]), "socket"))  # noqa: PTH118, PTH120 - as above
     _ask(connection, (name, arguments, dict(os.environ), os.getcwd()))  # noqa: PTH109, TID251 - as above
     fork = int.from_bytes(_read(connection), "little")
-    for number in _PASSED_ON:
-        _signal.signal(number, lambda number, _: os.kill(fork, number))
+    for caught in _PASSED_ON:
+        _signal.signal(caught, lambda number, _: os.kill(fork, _PASSED_ON[number]))
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, _PASSED_ON)
     _end_like(int.from_bytes(_read(connection), "little", signed=True))
 

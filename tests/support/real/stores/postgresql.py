@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -70,6 +70,22 @@ class PostgreSql:
     def crash(self) -> None:
         """End it at once, as after a crash: the next start goes through its log."""
         self._end(signal.SIGQUIT)
+
+    def hang(self) -> None:
+        """Stop all its processes where they are, as a machine that stands still does; connections stay open."""
+        self._signal_all(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        """Let them go on."""
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        """Send a signal to the server, which then starts no further process, and to those of its connections."""
+        main = self._server.pid
+        self._server.send_signal(number)
+        for child in Path(f"/proc/{main}/task/{main}/children").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(child), number)
 
     @property
     def _log(self) -> Path:

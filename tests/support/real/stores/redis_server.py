@@ -1,6 +1,7 @@
 """A Redis server of our own: Debian's program, on a Unix socket, which keeps nothing on disk."""
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,6 +59,11 @@ class RedisServer:
             self._process.wait()
             self._process = None
             self._socket.unlink(missing_ok=True)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, unless it is dead."""
+        if self._process is not None:
+            self._process.send_signal(number)
 
     def client(self) -> Any:  # noqa: ANN401 - redis-py's answers have a type that depends on its options
         """A client, as the API has one."""

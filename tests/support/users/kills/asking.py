@@ -9,6 +9,8 @@ from http import HTTPStatus
 from typing import Any
 
 import httpx
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from hermesops.base.network.http import own_client
 from hermesops.base.waiting import pause
@@ -18,6 +20,8 @@ PREFIX = "/api/hermes"
 _TIMEOUT = httpx.Timeout(25.0, connect=5.0)
 """More than the 15 s between two comments of a stream."""
 
+_OPEN_S, _CLOSE_S = 10.0, 1.0
+_BROKEN = (OSError, TimeoutError, ConnectionClosed, InvalidHandshake)
 _LATER = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 
@@ -64,19 +68,34 @@ class Asking:
             AwayError: See there.
             RefusedError: See there.
         """
-        token = self.issuer.access_token(Person(self.user_id, "user"))
-        sent = {"authorization": f"Bearer {token}", **(headers or {})}
+        sent = {**self._credentials(), **(headers or {})}
         try:
             async with (
                 own_client(timeout=_TIMEOUT) as http,
                 http.stream(method, f"{self.urls[self.first]}{PREFIX}{path}", headers=sent, json=body) as response,
             ):
-                await self._refuse(response, f"{method} {path}")
+                if not response.is_success:
+                    await response.aread()
+                    problem = {**_json_of(response), "status": response.status_code}
+                    raise await self.refusal(f"{method} {path}", problem, response.headers.get("retry-after", "1"))
                 yield response
         except httpx.HTTPError as error:
-            self.first = (self.first + 1) % len(self.urls)
-            self.retries[type(error).__name__] += 1
-            raise AwayError(str(error)) from error
+            raise self._away(error) from error
+
+    @asynccontextmanager
+    async def socket(self, path: str) -> AsyncIterator[ClientConnection]:
+        """Open a WebSocket; raises as ``stream``."""
+        url = f"{self.urls[self.first]}{PREFIX}{path}".replace("http", "ws", 1)
+        opened = connect(
+            url, additional_headers=self._credentials(), open_timeout=_OPEN_S, close_timeout=_CLOSE_S, max_queue=None
+        )
+        try:
+            async with opened as socket:
+                yield socket
+        except InvalidStatus as refused:
+            raise await self.refusal(path, {"status": refused.response.status_code}) from refused
+        except _BROKEN as error:
+            raise self._away(error) from error
 
     async def ask(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - as JSON
         """Ask until somebody answers; the answer's JSON. Raises ``RefusedError``."""
@@ -92,17 +111,28 @@ class Asking:
         """Wait before a request is repeated."""
         await pause(self.chance.uniform(0.2, 1.0))
 
-    async def _refuse(self, response: httpx.Response, what: str) -> None:
-        if response.is_success:
-            return
-        await response.aread()
-        try:
-            problem = response.json()
-        except ValueError:
-            problem = {}
-        code, detail = str(problem.get("code", "")), str(problem.get("detail", ""))
-        if response.status_code in _LATER:
-            self.retries[f"{response.status_code} {code}"] += 1
-            await pause(min(2.0, float(response.headers.get("retry-after", 1))))
-            raise AwayError(code)
-        raise RefusedError(what, response.status_code, code, detail)
+    async def refusal(self, what: str, problem: Mapping[str, Any], again_s: str = "1") -> AwayError | RefusedError:
+        """The error for an answer that is a problem; one that is temporary after its pause."""
+        status, code, detail = int(problem["status"]), str(problem.get("code", "")), str(problem.get("detail", ""))
+        if status in _LATER:
+            self.retries[f"{status} {code}"] += 1
+            await pause(min(2.0, float(again_s)))
+            return AwayError(code)
+        return RefusedError(what, status, code, detail)
+
+    def _away(self, error: Exception) -> AwayError:
+        self.first = (self.first + 1) % len(self.urls)
+        code = f" {error.rcvd.code}" if isinstance(error, ConnectionClosed) and error.rcvd else ""
+        self.retries[f"{type(error).__name__}{code}"] += 1
+        return AwayError(str(error))
+
+    def _credentials(self) -> Mapping[str, str]:
+        return {"authorization": f"Bearer {self.issuer.access_token(Person(self.user_id, 'user'))}"}
+
+
+def _json_of(response: httpx.Response) -> Mapping[str, Any]:
+    try:
+        problem = response.json()
+    except ValueError:
+        return {}
+    return problem if isinstance(problem, dict) else {}

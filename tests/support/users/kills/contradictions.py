@@ -16,6 +16,8 @@ from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.store.registry import Registry
 from hermesops.store.registry.schema.tables import billing_events, hermes_instances, operations
 from hermesops.store.registry.schema.user_tables import metered_usage, turns, user_requests
+from tests.support.users.kills.chatting import Message
+from tests.support.users.kills.outside.echo_agents import EXPIRED
 from tests.support.users.kills.run import KillRun
 from tests.support.users.kills.world import KillWorld
 
@@ -59,6 +61,8 @@ async def contradictions(run: KillRun) -> Sequence[str]:
             *_of_users(run),
             *_of_turns(run, registry),
             *_of_agents(run),
+            *_of_approvals(run),
+            *await _of_transcripts(run),
             *_of_subscriptions(run, registry),
             *_of_events(run.world, registry),
             *await _of_machines(run.world, registry),
@@ -96,12 +100,49 @@ def _of_agents(run: KillRun) -> Sequence[str]:
     for chatter, user in zip(run.world.chatters, run.chatting, strict=True):
         counts = chatter.agent.counts()
         wrong += [f"{message!r} was {count} times at its agent" for message, count in counts.items() if count > 1]
+        outputs = {run.text: run.output for run in chatter.agent.runs.values()}
         wrong += [
-            f"{message.key} was answered, and never at its agent"
+            f"{message.key} was answered {message.answer!r}, and its agent said {outputs.get(message.text)!r}"
             for message in user.messages
-            if message.end == "done" and not counts[message.text]
+            if message.end == "done" and outputs.get(message.text, "").strip() != message.answer.strip()
         ]
     return wrong
+
+
+def _of_approvals(run: KillRun) -> Sequence[str]:
+    """An agent does what its user approved, and nothing that the user refused or never decided."""
+    wrong = []
+    for chatter, user in zip(run.world.chatters, run.chatting, strict=True):
+        decided = {each.command: each for message in user.messages for each in message.decisions.by_number.values()}
+        for command, outcome in chatter.agent.outcomes.items():
+            decision = decided.get(command)
+            is_users = decision is not None and decision.is_sent and decision.choice == outcome
+            is_missed = outcome == EXPIRED and not (decision and decision.is_taken)
+            if not is_users and not is_missed:
+                wrong.append(f"{command!r} of {user.name} ended as {outcome!r}, and the user decided {decision}")
+    return wrong
+
+
+async def _of_transcripts(run: KillRun) -> Sequence[str]:
+    """A conversation shows each question once, and behind it its answer."""
+    wrong: list[str] = []
+    for user in run.chatting:
+        for name in sorted({message.conversation for message in user.messages}):
+            rows = (await user.asking.ask("GET", f"/chat/conversations/{name}"))["messages"]
+            shown = [(row["role"], row["text"].strip()) for row in rows]
+            for message in user.messages:
+                if message.conversation == name and message.end == "done":
+                    wrong += _in_transcript(message, shown)
+    return wrong
+
+
+def _in_transcript(message: Message, shown: Sequence[tuple[str, str]]) -> Sequence[str]:
+    places = [place for place, row in enumerate(shown) if row == ("user", message.text)]
+    if len(places) != 1:
+        return [f"the conversation shows {message.key} {len(places)} times"]
+    answer = shown[places[0] + 1 : places[0] + 2]
+    is_right = answer == [("assistant", message.answer.strip())]
+    return [] if is_right else [f"the conversation shows {answer} behind {message.key}, not {message.answer!r}"]
 
 
 def _of_subscriptions(run: KillRun, registry: Registry) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Table of a run: for each part, its kills, and the end of every turn and purchase that was under way at one."""
+"""Table of a run: for each part, its deaths and hangs, and the ends of turns and purchases that were under way then."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,10 +8,11 @@ from rich.table import Table
 
 from tests.support.users.kills.chatting import Message
 from tests.support.users.kills.run import Kill, KillRun
+from tests.support.users.kills.streams import by_socket
 from tests.support.users.kills.subscribing import Purchase
 
 _COLUMNS = (
-    *("part", "kills", "turns under way", "answered", "failed and reported", "lost", "twice", "gap or repeat"),
+    *("part", "points", "turns under way", "answered", "failed and reported", "lost", "twice", "gap or repeat"),
     *("slowest s", "purchases under way", "done"),
 )
 
@@ -20,10 +21,9 @@ _MOST_WRONG = 20
 
 def show(run: KillRun) -> None:
     """Print it."""
-    table = Table(*_COLUMNS, title=f"parts killed under load, seed {run.seed}")
-    names = sorted({kill.part.partition(" ")[0] for kill in run.kills})
-    for name in names:
-        table.add_row(name, *_row(run, [kill for kill in run.kills if kill.part.startswith(name)]))
+    table = Table(*_COLUMNS, title=f"parts killed and hung under load, seed {run.seed}")
+    for kind in sorted({kill.kind for kill in run.kills}):
+        table.add_row(kind, *_row(run, [kill for kill in run.kills if kill.kind == kind]))
     table.add_section()
     table.add_row("any", *_row(run, run.kills))
     table.add_row("none", *_figures([each for each in run.messages if not _is_hit(each, run.kills)], run, ()))
@@ -34,10 +34,25 @@ def show(run: KillRun) -> None:
     resumes, ends = sum(m.resumes for m in run.messages), {each.name: each.ends for each in run.world.programs}
     bought = sum(bool(purchase.ended) for purchase in run.purchases)
     console.print(f"{len(run.messages)} messages, {resumes} resumes; {bought} of {len(run.purchases)} plans ended")
+    socketed = [message for user in run.chatting if user.way is by_socket for message in user.messages]
+    console.print(f"{len(socketed)} messages by WebSocket; {_approvals(run)}")
+    console.print(f"failures reported: {dict(Counter(m.detail for m in run.messages if m.end == 'failed'))}")
     console.print(f"repeated: {dict(retries)}; ended by themselves: {ends}")
     wrong = [f"{message.key}: {'; '.join(message.wrong)}" for message in run.messages if message.wrong]
     wrong += [f"{purchase.key}: {'; '.join(purchase.wrong)}" for purchase in run.purchases if purchase.wrong]
     console.print("\n".join(wrong[:_MOST_WRONG]))
+
+
+def _approvals(run: KillRun) -> str:
+    """The ends of requests for approval at the agents, and of the users' answers."""
+    ends = Counter(outcome for chatter in run.world.chatters for outcome in chatter.agent.outcomes.values())
+    decisions = [decision for m in run.messages for decision in m.decisions.by_number.values()]
+    refusals = Counter(decision.refusal for decision in decisions if decision.refusal)
+    sent = sum(decision.is_sent for decision in decisions)
+    return (
+        f"{ends.total()} requests for approval, {len(decisions)} shown, {sent} answered by users; "
+        f"at agents {dict(ends)}; answers refused {dict(refusals)}"
+    )
 
 
 def _row(run: KillRun, kills: Sequence[Kill]) -> Sequence[str]:
@@ -64,6 +79,6 @@ def _figures(messages: Sequence[Message], run: KillRun, kills: Sequence[Kill]) -
 
 
 def _is_hit(each: Message | Purchase, kills: Sequence[Kill]) -> bool:
-    """Whether a part died between its begin and its end."""
+    """Whether a part died, or hung, between its begin and its end."""
     end = each.ended or float("inf")
-    return any(each.began <= kill.at <= end for kill in kills)
+    return any(each.began <= kill.at + kill.lasted_s and kill.at <= end for kill in kills)

@@ -21,7 +21,7 @@ _AGAIN_S = 1.0
 
 
 class Part(Protocol):
-    """Part of the platform that may die. Killing one that is dead, and starting one that runs, does nothing."""
+    """Part of the platform that may die, or hang for a while. What is done to it already is done to it once."""
 
     @property
     def name(self) -> str:
@@ -32,6 +32,12 @@ class Part(Protocol):
 
     async def kill(self) -> None:
         """Kill it with SIGKILL, or for a server that would not come back from that, as a crash does."""
+
+    async def hang(self) -> None:
+        """Stop it with SIGSTOP: it keeps all that it has, answers nobody and notices nothing. Nothing of a dead one."""
+
+    async def wake(self) -> None:
+        """Let it go on."""
 
 
 @dataclass
@@ -69,6 +75,14 @@ class Program:
                 os.killpg(self.process.pid, signal.SIGKILL)
             await self.process.wait()
 
+    async def hang(self) -> None:
+        """Stop it; the process that stands for it passes this on, as ``fork_client`` says."""
+        self._send(signal.SIGTSTP)
+
+    async def wake(self) -> None:
+        """Let it go on."""
+        self._send(signal.SIGCONT)
+
     async def is_up(self) -> bool | Pending[bool]:
         """Whether it runs, and listens."""
         if self.process is None or self.process.returncode is not None:
@@ -81,6 +95,11 @@ class Program:
             return Pending(f"{self.name}: {error}")
         writer.close()
         return True
+
+    def _send(self, number: signal.Signals) -> None:
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(number)
 
     async def _launch(self) -> None:
         with self.log.open("ab") as output:
@@ -121,7 +140,18 @@ class Postgres:
         """Break off everybody's work."""
         if self.is_running:
             self.is_running = False
+            self.server.wake()
             await asyncio.to_thread(self.server.crash)
+
+    async def hang(self) -> None:
+        """Stop it, with the processes of all connections."""
+        if self.is_running:
+            self.server.hang()
+
+    async def wake(self) -> None:
+        """Let it go on."""
+        if self.is_running:
+            self.server.wake()
 
 
 @dataclass
@@ -142,6 +172,14 @@ class Redis:
         """Kill it."""
         self.is_running = False
         self.server.kill()
+
+    async def hang(self) -> None:
+        """Stop it; it forgets nothing."""
+        self.server.signal(signal.SIGSTOP)
+
+    async def wake(self) -> None:
+        """Let it go on."""
+        self.server.signal(signal.SIGCONT)
 
 
 @contextlib.asynccontextmanager

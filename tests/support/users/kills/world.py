@@ -41,10 +41,10 @@ from tests.support.real.stores.redis_server import redis_server
 from tests.support.real.stores.registries import placed
 from tests.support.suite.prerequisites import require
 from tests.support.users.api import served
-from tests.support.users.kills.door import door
-from tests.support.users.kills.echo_agents import EchoAgent, EchoAgents, echo_agents
+from tests.support.users.kills.outside.door import door
+from tests.support.users.kills.outside.echo_agents import EchoAgent, EchoAgents, echo_agents
+from tests.support.users.kills.outside.stripe_process import EVENTS, facts
 from tests.support.users.kills.parts import Part, Postgres, Program, Redis, free_port, running
-from tests.support.users.kills.stripe_process import EVENTS, facts
 from tests.support.users.processes import NAME, messages_key
 
 _LOCAL = "local"
@@ -204,7 +204,7 @@ async def _world(stack: contextlib.AsyncExitStack, operator: Command, folder: Pa
 async def _stripe(stack: contextlib.AsyncExitStack, files: WorldFiles, folder: Path, endpoint: str) -> None:
     """The stand-in of Stripe beside the world, which names it from then on."""
     port = free_port()
-    words = ("-m", "tests.support.users.kills.stripe_process", str(files.folder), str(port), endpoint)
+    words = ("-m", "tests.support.users.kills.outside.stripe_process", str(files.folder), str(port), endpoint)
     command = Command(folder / "stripe", {"PYTHONPATH": str(_ROOT)}, (*KILLED, sys.executable))
     await stack.enter_async_context(running([Program("Stripe", command, words, folder / "stripe.log", port)]))
     world = json.loads(files.world.read_text())

@@ -1,5 +1,6 @@
 """What the relay carries: lists of what may pass, and everything else refused as it came."""
 
+import math
 import re
 from http import HTTPStatus
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.agents.relay.routes import ROUTES, Route, headers_from_agent, headers_to_agent, wanted
+from hermesops.agents.relay.routes import ROUTES, UNTIL, Route, headers_from_agent, headers_to_agent, until_in, wanted
 from hermesops.serving.exchange import RefusedRequestError
 from tests.support.suite.cases import each_case
 
@@ -166,6 +167,17 @@ def test_a_header_that_is_carried_is_plain(value: str) -> None:
         headers_to_agent([("accept", value)])
     with pytest.raises(RefusedRequestError, match="header accept is repeated or malformed"):
         headers_to_agent([("accept", "a"), ("accept", "b")])
+
+
+def test_a_request_is_given_up_at_a_time_or_never() -> None:
+    assert until_in([("host", "x")]) == math.inf
+    assert until_in([("host", "x"), (UNTIL, "1767268800.125")]) == 1767268800.125
+
+
+@each_case("times", [["soon"], ["-1"], ["inf"], ["nan"], ["1e3"], ["9" * 13], ["1", "2"], [""], [" 1"]])
+def test_a_time_that_is_none_is_refused(times: list[str]) -> None:
+    with pytest.raises(RefusedRequestError, match="repeated or malformed"):
+        until_in([(UNTIL, time) for time in times])
 
 
 def test_a_caller_gets_the_type_and_the_session_and_nothing_that_acts_on_it() -> None:

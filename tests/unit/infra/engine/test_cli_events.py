@@ -67,8 +67,9 @@ def test_errors_are_classed_by_what_to_do() -> None:
     died = told(line("error reading from server: EOF"))
     assert isinstance(error_of(died, "up", REF, ""), UnknownOutcomeError)
     locked = "error: the stack is currently locked by 1 lock(s). Either wait"
-    message = error_of(told(), "up", REF, f" code: 255\n stdout: \n stderr: {locked}\ny").message
-    assert message == "stack dev: the stack is currently locked by 1 lock(s). Either wait"
+    held = error_of(told(), "up", REF, f" code: 255\n stdout: \n stderr: {locked}\ny")
+    assert isinstance(held, UnavailableError)
+    assert held.message == "stack dev: the stack is currently locked by 1 lock(s). Either wait"
     assert "incorrect passphrase" in error_of(told(), "preview", REF, "error: incorrect passphrase").message
 
 

@@ -7,9 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermesops.agents.relay.routes import QUICK_S
+from hermesops.app.parts import chat as chat_parts
 from hermesops.model.chat.transcript import AgentView, Message, Run, RunState, Transcript
 from hermesops.model.chat.turn import ENDED, Turn, TurnState
 from hermesops.model.ids import InstanceId, UserId
+from hermesops.users.chat import carrier, service
 from hermesops.users.chat.decide import (
     LONGEST,
     NOT_REACHED,
@@ -182,3 +185,13 @@ def test_whatever_the_agent_shows_each_turn_ends_and_none_is_sent_twice(
         assert isinstance(step, Finish | Taken)
     if isinstance(step, Finish) and step.state is TurnState.FAILED:
         assert step.detail
+
+
+def test_a_message_comes_to_its_agent_before_it_counts_as_lost() -> None:
+    """The relay begins to deliver it before a moment, and has so long for that."""
+    assert SETTLING.total_seconds() >= carrier._STALLED_S + QUICK_S
+
+
+def test_an_approval_comes_to_its_agent_before_that_gives_the_request_up() -> None:
+    """``approvals.timeout`` of hermes-agent 0.19.0 is 60 s; afterwards the next request would take the answer."""
+    assert chat_parts._APPROVAL.total_seconds() + service._APPROVAL_S < 60

@@ -1,9 +1,11 @@
 """What pages get of an agent's events: known kinds, bounded, and nothing that acts."""
 
+from datetime import UTC, datetime
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.users.chat.shown_events import delta_in, request_in, tool_in
+from hermesops.users.chat.shown_events import delta_in, request_in, timestamp_in, tool_in
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=30),
@@ -40,3 +42,14 @@ def test_a_command_is_shown_with_what_it_hides_and_what_is_left_out() -> None:
 
 def test_a_piece_of_any_size_is_bounded() -> None:
     assert len(delta_in({"event": "message.delta", "delta": "x" * 1_000_000}) or "") == 64_000
+
+
+@given(JSON | st.floats() | st.datetimes().map(str))
+def test_a_time_of_an_agent_has_a_zone_or_is_none(value: object) -> None:
+    timestamp = timestamp_in({"timestamp": value})
+    assert timestamp is None or timestamp.tzinfo is UTC
+
+
+def test_an_agents_time_is_in_seconds() -> None:
+    assert timestamp_in({"timestamp": 1_767_268_800.5}) == datetime(2026, 1, 1, 12, 0, 0, 500_000, UTC)
+    assert timestamp_in({}) is None

@@ -60,3 +60,27 @@ async def test_each_request_has_a_connection_of_its_own() -> None:
             for _ in range(3):
                 assert (await proxy.request(Port(url, "t"), "GET", "/")).body == b"{}"
     assert len(peers) == 3
+
+
+async def test_what_is_refused_at_the_last_moment_is_not_sent() -> None:
+    received = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        received.set_result(await reader.read())
+        writer.close()
+
+    calls: list[str] = []
+
+    def before_send() -> None:
+        calls.append("called")
+        raise InterruptedError
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with ProxyClient(url, alone=True) as proxy:
+            with pytest.raises(InterruptedError):
+                async with proxy.stream(Port(url, "t"), "POST", "/", body={"a": 1}, before_send=before_send):
+                    pytest.fail("it was sent")
+        async with asyncio.timeout(20):
+            assert await received == b"", "a connection was open: it was the last moment"
+    assert calls == ["called"]

@@ -20,7 +20,7 @@ from typing import Any
 
 from hermesops.base import processes
 from hermesops.base.waiting import Pending, WaitExpiredError, until
-from hermesops.errors import RefusedError, UnavailableError
+from hermesops.errors import UnavailableError
 from hermesops.infra.engine.embedded.protocol.values import dumps
 from hermesops.infra.engine.embedded.state.deployment import now
 from hermesops.infra.engine.embedded.state.storage import Folder, Storage
@@ -98,7 +98,7 @@ def held(folder: Folder, *, stack: str, report: Callable[[str], None], token: To
     line for each lock of a dead process that was removed.
 
     Raises:
-        RefusedError: Somebody else holds it.
+        UnavailableError: Somebody else holds it.
     """
     mine = f"{folder.name}/{uuid.uuid4()}.json"
     refuse_others(folder, mine, stack=stack, report=report)
@@ -130,15 +130,18 @@ def _is_child(pid: int) -> bool:
 def refuse_others(folder: Folder, mine: str = "", *, stack: str, report: Callable[[str], None]) -> None:
     """Raise if another process holds the stack's lock; removes locks of processes that have provably ended.
 
+    That is no refusal, which would end an operation for good: a worker that hung keeps its lock though others have
+    taken its leases, and gives it back when it goes on or is killed.
+
     ``mine`` is the name of our own lock, if any; ``report`` gets a line for each lock that was removed.
 
     Raises:
-        RefusedError: Somebody else holds it.
+        UnavailableError: Somebody else holds it.
     """
     living = remove_dead(folder, mine, report=report)
     if living:
         described = "; ".join(_describe(folder.storage, file) for file in living)
-        raise RefusedError(
+        raise UnavailableError(
             f"stack {stack} is locked by {len(living)} other(s): {described}",
             hint="wait for it to end; if that process is surely gone, remove the lock file and run the command again",
         )

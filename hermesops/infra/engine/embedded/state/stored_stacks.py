@@ -126,7 +126,8 @@ class StoredStacks:
 
         Raises:
             UsageError: It is no exported state of version 3.
-            RefusedError: It is of another stack or contradicts itself, or somebody else holds the stack.
+            RefusedError: It is of another stack or contradicts itself.
+            UnavailableError: Somebody else holds the stack.
         """
         latest, deployment = self.checked(stack, document)
         async with self._locked(stack) as lock:
@@ -154,7 +155,8 @@ class StoredStacks:
 
         Raises:
             UsageError: There is no such copy.
-            RefusedError: The copy is damaged, there is no sound one, or somebody else holds the stack.
+            RefusedError: The copy is damaged, or there is no sound one.
+            UnavailableError: Somebody else holds the stack.
         """
         async with self._locked(stack):
             return await asyncio.to_thread(Versions(self._backend, stack).restore, version)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.errors import RefusedError
+from hermesops.errors import UnavailableError
 from hermesops.infra.engine.embedded.state.file_backend import FileBackend
 from hermesops.infra.engine.embedded.state.lock import held, mark_child
 from hermesops.infra.engine.embedded.state.storage import Folder
@@ -48,7 +48,7 @@ def refuses(folder: Folder) -> bool:
     try:
         with held(folder, stack="cell1", report=lambda _: None):
             return False
-    except RefusedError:
+    except UnavailableError:
         return True
 
 

@@ -1,7 +1,7 @@
 """The stand-in of Stripe as a process of its own, which writes down each event that it sends.
 
-Run ``python -m tests.support.users.kills.stripe_process FOLDER PORT ENDPOINT``. The folder takes its key, its signing
-secret, its account and ``events.sent``, a line for each event.
+Run ``python -m tests.support.users.kills.outside.stripe_process FOLDER PORT ENDPOINT``. The folder takes its key, its
+signing secret, its account and ``events.sent``, a line for each event.
 """
 
 import asyncio
