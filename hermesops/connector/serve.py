@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 import socket
+import time
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,17 @@ from hermesops.agents.relay.routes import CONNECTOR
 from hermesops.app.users_container import ConnectorContainer
 from hermesops.base.bell import Bell
 from hermesops.base.waiting import pause
+from hermesops.connector.media import MediaDoor
 from hermesops.connector.server import Connector
 from hermesops.connector.sockets import Delivering
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
+from hermesops.model.messaging.message import Incoming
 from hermesops.store.message_rows.gateways import Gateways
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
+from hermesops.users.messaging.files.references import AddressedFile, addressed
+from hermesops.users.messaging.files.service import MessageFiles
 from hermesops.users.messaging.inbound.router import Router, agent_of
 from hermesops.users.messaging.messengers.discord.gateway import DiscordGateway
 from hermesops.users.messaging.messengers.discord.send import DiscordBot
@@ -118,11 +123,18 @@ class _Parts:
         self._accounts, self._incoming = container.messenger_accounts, container.incoming_messages
         self._outgoing = container.outgoing_messages
         self._queued, self._answered = Bell(), Bell()
-        answers = Answers(self._accounts, container.accounts, self._incoming, self._outgoing)
+        self._files = container.agent_files
+        answers = Answers(self._accounts, container.accounts, self._incoming, self._outgoing, self._files)
         holder = f"{os.getpid()}-{secrets.token_hex(6)}"
-        delivering = Delivering(holder, AgentSockets(rows), self._incoming, answers, self._answered)
         self._gateways, self._secrets = Gateways(rows), container.secrets
-        self.connector = Connector(delivering, self._secrets_of)
+        self._agents_url = container.messenger_settings.agents_url
+        delivering = Delivering(holder, AgentSockets(rows), self._incoming, answers, self._answered, self._addressed)
+        fetch = {bot.messenger: bot.file for bot in bots}
+        files = MessageFiles(
+            *(self._incoming, self._outgoing, self._files, fetch, self._secrets_of),
+            answered=self._answered.ring,
+        )
+        self.connector = Connector(delivering, self._secrets_of, MediaDoor(files))
         self._heard = Bell()
         self.router = Router(
             self._accounts,
@@ -147,6 +159,13 @@ class _Parts:
     def _secrets_of(self, instance_id: InstanceId) -> tuple[str, ...]:
         return gateway_secrets(self._secrets, instance_id, self._gateways.generations(instance_id))
 
+    def _addressed(self, incoming: Incoming) -> Sequence[AddressedFile]:
+        """The files of a message with the addresses by which its agent reads them."""
+        if incoming.instance_id is None:
+            return ()
+        secret = self._secrets_of(incoming.instance_id)[-1]
+        return tuple(addressed(incoming, self._agents_url, secret, time.time()))
+
     def works(self) -> Iterable[Coroutine[Any, Any, None]]:
         """All that goes on beside the sockets and the bots, until cancelled."""
         connector = self.connector
@@ -158,7 +177,9 @@ class _Parts:
         """The work of each messenger's bot: sending, and showing that agents are at work."""
         for bot in self._bots:
             bell = self._written[bot.messenger]
-            yield Sender(bot.messenger, self._outgoing, self._accounts, Budget(bot.pace), bot.send, bell).run()
+            yield Sender(
+                bot.messenger, self._outgoing, self._accounts, Budget(bot.pace), bot.send, bell, self._files
+            ).run()
             if bot.show_typing is not None:
                 yield TypingSigns(bot.messenger, self._incoming, bot.show_typing).run()
         if self._discord is not None:
@@ -188,3 +209,4 @@ class _Parts:
     def _forget(self) -> None:
         self._incoming.forget()
         self._outgoing.forget()
+        self._files.forget()

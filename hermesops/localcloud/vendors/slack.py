@@ -3,7 +3,8 @@
 It counts what broke a limit. Nothing is kept on disk: with the world's end every chat is gone.
 
 Source: Slack, "The Events API" (three seconds, three retries), "Verifying requests from Slack", ``chat.postMessage``,
-``auth.test``, "Rate limits", "Truncating content".
+``auth.test``, ``files.info``, ``files.getUploadURLExternal``, ``files.completeUploadExternal``, "Rate limits",
+"Truncating content".
 """
 
 import hmac
@@ -27,6 +28,7 @@ from hermesops.base.waiting import pause
 from hermesops.errors import HermesError
 from hermesops.localcloud.vendors.chat_logs import Changes, ChatLog, Postbox
 from hermesops.localcloud.vendors.users_door import UsersDoor
+from hermesops.localcloud.vendors.vendor_files import VendorFile, VendorFiles
 from hermesops.model.messaging.messenger import LIMITS, Messenger
 
 PREFIX = "/slack"
@@ -45,6 +47,8 @@ _BURST = 3
 
 _ANSWER_S = 3.0
 _IDS_FROM = 10**6
+_LARGEST_FILE = 1_000_000_000
+_UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _SPECIAL = ("<!", "<@", "<#")
 
 
@@ -112,6 +116,9 @@ class LocalSlack:
         self.post = self._postbox.post
         self.open, self.close = self._postbox.open, self._postbox.close
         self._limited_until, self._is_known = float("-inf"), False
+        self.files = VendorFiles("F0", _UPPER, 9)
+        self._uploads: dict[str, VendorFile] = {}
+        """Files without a channel yet, by id; without content where only their place was asked for."""
 
     def begin_after(self, seconds: float) -> None:
         """Number events above all that an earlier process may have sent, by seconds since 1970."""
@@ -119,7 +126,11 @@ class LocalSlack:
 
     def routes(self) -> list[Route]:
         """Routes of the stand-in, to be mounted below its prefix."""
-        return [Route("/{method}", self._call, methods=["POST"])]
+        return [
+            Route("/files/{id}", self._file, methods=["GET"]),
+            Route("/upload/{id}", self._upload, methods=["POST"]),
+            Route("/{method}", self._call, methods=["POST"]),
+        ]
 
     def channel(self, person: str) -> Channel:
         """A person's channel with the app. ``person`` is a word of capitals and digits."""
@@ -138,6 +149,18 @@ class LocalSlack:
             "text": escaped,
         }
         return self._event({**message, **more})
+
+    def sending(self, person: str, file: VendorFile, text: str = "") -> Mapping[str, Any]:
+        """The event of a file that a person sends, with a text or without one."""
+        id_ = self.files.add(file)
+        shared = {
+            "id": id_,
+            "name": file.name,
+            "mimetype": file.media_type,
+            "size": len(file.content),
+            "mode": "hosted",
+        }
+        return self.message(person, text, subtype="file_share", files=[shared])
 
     def limit(self, seconds: float) -> None:
         """Take no message of any channel for a time, as Slack does where there were too many."""
@@ -196,7 +219,53 @@ class LocalSlack:
                 return JSONResponse({"ok": True, "user": "local_hermes", "team_id": _TEAM, "bot_id": _BOT})
             case "chat.postMessage":
                 return self._write(await request.json())
+            case "files.info":
+                return self._info(request, str((await request.form()).get("file")))
+            case "files.getUploadURLExternal":
+                form = await request.form()
+                return self._place(request, str(form.get("filename")), str(form.get("length")))
+            case "files.completeUploadExternal":
+                return self._complete(await request.json())
         return _failure("unknown_method")
+
+    def _info(self, request: Request, id_: str) -> Response:
+        if self.files.get(id_) is None:
+            return _failure("file_not_found")
+        url = str(request.url.replace(path=f"{request.scope.get('root_path', '')}/files/{id_}"))
+        return JSONResponse({"ok": True, "file": {"id": id_, "url_private_download": url}})
+
+    async def _file(self, request: Request) -> Response:
+        if request.headers.get("authorization") != f"Bearer {self.token}":
+            return Response("<html>sign in</html>", media_type="text/html")  # as Slack's host of files
+        return self.files.answer(request.path_params["id"])
+
+    def _place(self, request: Request, name: str, length: str) -> Response:
+        if not name or not length.isdigit() or not 0 < int(length) <= _LARGEST_FILE:
+            self.broken["file"] += 1
+            return _failure("invalid_arguments")
+        id_ = self.files.add(VendorFile(name, b""))
+        self._uploads[id_] = VendorFile(name, b"")
+        url = str(request.url.replace(path=f"{request.scope.get('root_path', '')}/upload/{id_}"))
+        return JSONResponse({"ok": True, "upload_url": url, "file_id": id_})
+
+    async def _upload(self, request: Request) -> Response:
+        id_ = request.path_params["id"]
+        if id_ not in self._uploads:
+            return Response(status_code=HTTPStatus.NOT_FOUND)
+        self._uploads[id_] = VendorFile(self._uploads[id_].name, await request.body())
+        return Response("OK")
+
+    def _complete(self, body: Mapping[str, Any]) -> Response:
+        channel = self.channels.get(str(body.get("channel_id")))
+        file = self._uploads.get(str(body["files"][0]["id"]))
+        if channel is None or file is None or not file.content:
+            return _failure("file_not_found" if channel else "channel_not_found")
+        if wait_s := self._wait_s(channel):
+            return JSONResponse(
+                {"ok": False, "error": "ratelimited"}, HTTPStatus.TOO_MANY_REQUESTS, {"retry-after": str(wait_s)}
+            )
+        channel.log.add(file.shown, is_of_bot=True, file=file)
+        return JSONResponse({"ok": True, "files": [{"id": body["files"][0]["id"]}]})
 
     def _write(self, body: Mapping[str, Any]) -> Response:
         channel, text = self.channels.get(str(body.get("channel"))), str(body.get("text", ""))

@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId, UserId
+from hermesops.model.messaging.files import UserFile
 from hermesops.model.messaging.message import UNDER_WAY, Incoming, IncomingKind, IncomingState, Update, body_of
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.chats import Chats
@@ -179,6 +180,10 @@ class IncomingMessages:
                 return None
         return self._incoming(row) if row else None
 
+    def get(self, id_: int) -> Incoming | None:
+        """A message; ``None`` where there is none."""
+        return next(iter(self._list(_COLUMNS.id == id_, 1)), None)
+
     def taken(self, id_: int, instance_id: InstanceId, fence: int) -> None:
         """Record that an agent has a message that its socket of this fence brought."""
         with self._database.writing() as connection:
@@ -233,7 +238,7 @@ class IncomingMessages:
         with self._database.reading() as connection:
             return tuple(map(self._incoming, connection.execute(query)))
 
-    def _body(self, row: sa.Row[Any]) -> Mapping[str, str]:
+    def _body(self, row: sa.Row[Any]) -> Mapping[str, Any]:
         """What was sealed; empty where it was dropped or its key is gone, so that the message can still end."""
         if not row.body:
             return {}
@@ -241,7 +246,7 @@ class IncomingMessages:
             sealed = self._messages.unseal(row.body, place=_place(Messenger(row.messenger), row.vendor_id))
         except RefusedError:
             return {}
-        body: Mapping[str, str] = json.loads(sealed)
+        body: Mapping[str, Any] = json.loads(sealed)
         return body
 
     def _incoming(self, row: sa.Row[Any]) -> Incoming:
@@ -263,6 +268,7 @@ class IncomingMessages:
             tries=row.tries,
             received_at=row.received_at,
             sent_at=sent_at,
+            files=tuple(map(UserFile.of, body.get("files", ()))),
         )
 
 

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.schema import schema_version
 from hermesops.store.registry.schema.messaging_tables import (
+    agent_files,
     agent_sockets,
     incoming_messages,
     link_codes,
@@ -196,12 +197,13 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
             select=ALL,
             insert=(
                 *("origin", "part", "messenger", "vendor_chat", "instance_id", "incoming_id", "body", "state"),
-                "created_at",
+                *("created_at", "file_id"),
             ),
             update=("body", "state", "vendor_id", "tries", "not_before", "ended_at", "detail"),
             deletes=True,
             numbers=True,
         ),
+        TableRights(agent_files, select=ALL, insert=ALL, deletes=True),
         TableRights(agent_sockets, select=ALL, insert=ALL, update=ALL),
     ),
     CONNECTIONS: (

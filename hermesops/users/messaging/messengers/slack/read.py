@@ -1,20 +1,23 @@
 """Verifies and reads events of Slack's. Pure.
 
 Source: Slack, "Verifying requests from Slack", "The Events API" (``url_verification``, ``event_callback``, retries),
-"message.im", "Formatting text for app surfaces".
+"message.im", "File object", "Formatting text for app surfaces".
 """
 
 import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from hermesops.model.messaging.files import MOST, FileKind, UserFile
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
+from hermesops.users.messaging.files.kinds import shown_name
 from hermesops.users.messaging.messengers.commands import with_slash
 from hermesops.wire import strict_json
+from hermesops.wire.foreign_text import one_line
 
 SIGNATURE_HEADER = "x-slack-signature"
 TIMESTAMP_HEADER = "x-slack-request-timestamp"
@@ -31,6 +34,9 @@ _USER = re.compile(r"[UW][A-Z0-9]{1,30}")
 _DIRECT = re.compile(r"D[A-Z0-9]{1,62}")
 _CHALLENGE = re.compile(r"[\x21-\x7e]{1,256}")
 _TIME = re.compile(r"[0-9]{1,12}")
+_FILE = re.compile(r"F[A-Z0-9]{1,30}")
+_KINDS: Mapping[str, FileKind] = {"image/": FileKind.PHOTO, "audio/": FileKind.AUDIO, "video/": FileKind.VIDEO}
+_LONGEST_TYPE = 128
 _MARKED = re.compile(r"<(?P<target>[^<>|]{1,2000})(?:\|(?P<label>[^<>]{0,2000}))?>")
 _BY_PEOPLE = frozenset({None, "file_share"})
 """Subtypes of messages that a person writes; others are changes, deletions and notices."""
@@ -95,7 +101,21 @@ def _message(event_id: str, team: str, event: Mapping[str, Any]) -> Update | Non
         vendor_chat=channel,
         text=text_of(text[:_LONGEST_TEXT]) if isinstance(text, str) else "",
         display=person,
+        files=tuple(_files(event.get("files"))),
     )
+
+
+def _files(values: object) -> Iterator[UserFile]:
+    """Files that Slack has; what is kept elsewhere is a link."""
+    for value in (values if isinstance(values, list) else [])[:MOST]:
+        id_ = _matching(_FILE, value.get("id")) if isinstance(value, dict) else ""
+        if not id_ or value.get("mode") in {"external", "tombstone", "hidden_by_limit"}:
+            continue
+        media_type, size = one_line(str(value.get("mimetype") or ""), longest=_LONGEST_TYPE), value.get("size")
+        kind = next((kind for word, kind in _KINDS.items() if media_type.startswith(word)), FileKind.DOCUMENT)
+        is_size = isinstance(size, int) and not isinstance(size, bool) and size > 0
+        name = shown_name(str(value.get("name") or ""), kind, media_type)
+        yield UserFile(kind, id_, name, media_type, size if is_size else 0)
 
 
 def text_of(written: str) -> str:
