@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hermesops.base.narration import counted
 from hermesops.cli.console import table_lines
 from hermesops.views.users.messages import message
 
@@ -32,13 +33,13 @@ def status_lines(figures: "MessagingFigures") -> list[str]:
         sum(getattr(each, name) for each in figures.messengers) for name in ("blocked", "undelivered", "refused")
     )
     return [
-        f"sockets         {sum(figures.sockets.values())} of {len(figures.sockets)} running agents",
-        f"not routed      {figures.unrouted} accounts",
-        f"held            {figures.held} users",
-        f"no answer       {figures.unanswered} users, {figures.answered} answered",
-        f"undelivered     {undelivered} users",
-        f"token refused   {refused} users",
-        f"blocked         {blocked} users within a day",
+        f"sockets         {sum(figures.sockets.values())} of {counted(len(figures.sockets), 'running agent')}",
+        f"not routed      {counted(figures.unrouted, 'account')}",
+        f"held            {counted(figures.held, 'user')}",
+        f"no answer       {counted(figures.unanswered, 'user')}, {figures.answered} answered",
+        f"undelivered     {counted(undelivered, 'user')}",
+        f"token refused   {counted(refused, 'user')}",
+        f"blocked         {counted(blocked, 'user')} within a day",
         "",
         *table_lines(_MESSENGER_COLUMNS, [vars(each) for each in figures.messengers], "no messenger is in use"),
         "",

@@ -34,6 +34,19 @@ def test_totals_come_first_and_each_messenger_has_a_line() -> None:
     assert shown.index("bob") < shown.index("cyd"), "agents without a socket, in their order"
 
 
+def test_one_is_no_plural() -> None:
+    figures = MessagingFigures(1, 1, 1, 1, (MessengerUsers("slack", 1, 1, 1, 1, 1),), {ADA: True})
+    assert status_lines(figures)[:7] == [
+        "sockets         1 of 1 running agent",
+        "not routed      1 account",
+        "held            1 user",
+        "no answer       1 user, 1 answered",
+        "undelivered     1 user",
+        "token refused   1 user",
+        "blocked         1 user within a day",
+    ]
+
+
 def test_nothing_in_use_is_said_so() -> None:
     shown = "\n".join(status_lines(MessagingFigures()))
     assert "no messenger is in use" in shown
