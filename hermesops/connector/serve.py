@@ -181,7 +181,7 @@ class _Parts:
                 bot.messenger, self._outgoing, self._accounts, Budget(bot.pace), bot.send, bell, self._files
             ).run()
             if bot.show_typing is not None:
-                yield TypingSigns(bot.messenger, self._incoming, bot.show_typing).run()
+                yield TypingSigns(bot.messenger, self._incoming, bot.show_typing, Budget(bot.typing_pace)).run()
         if self._discord is not None:
             yield self._discord.run()
 

@@ -4,9 +4,10 @@ It counts what broke a limit. Nothing is kept on disk: with the world's end ever
 
 Source: Slack, "The Events API" (three seconds, three retries), "Verifying requests from Slack", ``chat.postMessage``,
 ``auth.test``, ``files.info``, ``files.getUploadURLExternal``, ``files.completeUploadExternal``, "Rate limits",
-"Truncating content".
+"Truncating content", "Block Kit", "Handling user interaction".
 """
 
+import asyncio
 import hmac
 import json
 import math
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 from starlette.requests import Request
@@ -48,6 +50,7 @@ _BURST = 3
 _ANSWER_S = 3.0
 _IDS_FROM = 10**6
 _LARGEST_FILE = 1_000_000_000
+_LONGEST_SECTION, _LONGEST_LABEL = 3000, 75
 _UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _SPECIAL = ("<!", "<@", "<#")
 
@@ -116,6 +119,7 @@ class LocalSlack:
         self.post = self._postbox.post
         self.open, self.close = self._postbox.open, self._postbox.close
         self._limited_until, self._is_known = float("-inf"), False
+        self._pressing: set[asyncio.Task[None]] = set()
         self.files = VendorFiles("F0", _UPPER, 9)
         self._uploads: dict[str, VendorFile] = {}
         """Files without a channel yet, by id; without content where only their place was asked for."""
@@ -149,6 +153,29 @@ class LocalSlack:
             "text": escaped,
         }
         return self._event({**message, **more})
+
+    def pressing(self, person: str, action_id: str) -> bytes:
+        """The body of an interaction: a button of the bot's last message that a person presses."""
+        channel, stamp = self.channel(person), f"{time.time():.6f}"
+        payload = {
+            "type": "block_actions",
+            "user": {"id": f"U{person}", "team_id": _TEAM},
+            "channel": {"id": channel.id},
+            "actions": [{"type": "button", "action_id": action_id, "action_ts": stamp}],
+        }
+        return urlencode({"payload": json.dumps(payload)}).encode()
+
+    def press(self, person: str, action_id: str) -> bool:
+        """Press a button as a person; Slack sends it once."""
+        task = asyncio.ensure_future(self._press(self.pressing(person, action_id)))
+        self._pressing.add(task)
+        task.add_done_callback(self._pressing.discard)
+        return True
+
+    async def _press(self, body: bytes) -> None:
+        response = await self._posted(body, {"content-type": "application/x-www-form-urlencoded"})
+        if response is not None and response.is_success:
+            self._heard()
 
     def sending(self, person: str, file: VendorFile, text: str = "") -> Mapping[str, Any]:
         """The event of a file that a person sends, with a text or without one."""
@@ -194,8 +221,10 @@ class LocalSlack:
         raise TimeoutError("the webhook takes nothing")
 
     async def _post(self, content: Mapping[str, Any], more: Mapping[str, str]) -> httpx.Response | None:
-        body = json.dumps(dict(content)).encode()
-        headers = {"content-type": "application/json", **self.signed(body), **more}
+        return await self._posted(json.dumps(dict(content)).encode(), {"content-type": "application/json", **more})
+
+    async def _posted(self, body: bytes, more: Mapping[str, str]) -> httpx.Response | None:
+        headers = {**self.signed(body), **more}
         try:
             return await self._door().request("POST", self.webhook, content=body, headers=headers, within_s=_ANSWER_S)
         except (httpx.HTTPError, HermesError):
@@ -280,9 +309,19 @@ class LocalSlack:
             return _failure("msg_too_long" if text.strip() else "no_text")
         self.broken["mention"] += any(word in text for word in _SPECIAL)
         self.broken["unfurl"] += body.get("unfurl_links") is not False
+        labels = self._labels(body.get("blocks") or ())
         self.broken += Counter()  # drops zeros
-        channel.log.add(text, is_of_bot=True)
+        channel.log.add(text, is_of_bot=True, buttons=labels)
         return JSONResponse({"ok": True, "channel": channel.id, "ts": f"{time.time():.6f}"})
+
+    def _labels(self, blocks: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+        """Labels of buttons by their ids; a block that Slack would refuse counts as broken."""
+        texts = [block["text"]["text"] for block in blocks if block["type"] == "section"]
+        buttons = [each for block in blocks if block["type"] == "actions" for each in block["elements"]]
+        labels = {str(each["action_id"]): str(each["text"]["text"]) for each in buttons}
+        self.broken["blocks"] += any(len(text) > _LONGEST_SECTION for text in texts)
+        self.broken["blocks"] += any(len(label) > _LONGEST_LABEL for label in labels.values())
+        return labels
 
     def _wait_s(self, channel: Channel) -> int:
         """Seconds that the bot has to wait, 0 for none. Only a limit of which it knew is one that it broke."""

@@ -48,6 +48,7 @@ _LONGEST_WITH_BUTTONS, _MOST_BUTTONS = 1024, 3
 _ADDRESS_S = 300.0
 """Seconds for which the address of a file is valid."""
 
+_TYPING_S = 25.0
 _MB = 1_000_000
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _SIZES: Mapping[str, int] = {
@@ -72,6 +73,8 @@ class Person:
         is_hidden: Whether WhatsApp shows the id alone.
         heard_at: When the person wrote last, by the stand-in's clock.
         is_blocked: Whether the person has blocked the number, which WhatsApp tells nobody.
+        typing: How often the number showed that it writes, and ``typing_until`` until when that is shown.
+        messages: Ids of what the person wrote; ``read`` has those that are marked as read.
     """
 
     number: str
@@ -81,6 +84,10 @@ class Person:
     is_hidden: bool = False
     heard_at: float = float("-inf")
     is_blocked: bool = False
+    typing: int = 0
+    typing_until: float = float("-inf")
+    messages: list[str] = field(default_factory=list, repr=False)
+    read: set[str] = field(default_factory=set, repr=False)
     _full_at: float = float("-inf")
 
     def is_too_fast(self, now: float) -> bool:
@@ -165,6 +172,7 @@ class LocalWhatsApp:
             **({} if "type" in more else {"type": "text", "text": {"body": text}}),
             **more,
         }
+        person.messages.append(str(message["id"]))
         return _report({"contacts": [contact if person.is_hidden else {**contact, "wa_id": number}]}, [message], ())
 
     def sending(self, number: str, file: VendorFile, kind: str = "document", caption: str = "") -> Report:
@@ -268,6 +276,8 @@ class LocalWhatsApp:
         if not self._is_signed(request):
             return _failure(190, "Invalid OAuth access token", HTTPStatus.UNAUTHORIZED)
         body = await request.json()
+        if body.get("status") == "read":
+            return self._read(body)
         person = self._named(body)
         text, buttons = _content(body)
         file = self.files.get(str(body.get(str(body.get("type")), {}).get("id")))
@@ -286,6 +296,20 @@ class LocalWhatsApp:
             return refusal
         return self._taken(person, text, buttons, file, str(body.get("biz_opaque_callback_data", "")))
 
+    def _read(self, body: Mapping[str, Any]) -> Response:
+        """Mark a message as read, and show the number as writing where that is wanted."""
+        id_ = str(body.get("message_id"))
+        person = next((each for each in self.people.values() if id_ in each.messages), None)
+        if person is None or body.get("typing_indicator", {"type": "text"}) != {"type": "text"}:
+            self.broken["read"] += 1
+            return _failure(131009, "Parameter value is not valid")
+        person.read.add(id_)
+        if "typing_indicator" in body:
+            person.typing += 1
+            person.typing_until = self.clock() + _TYPING_S
+        self.changes.add()
+        return JSONResponse({"success": True})
+
     def _taken(
         self, person: Person, text: str, buttons: Mapping[str, str], file: VendorFile | None, ours: str
     ) -> Response:
@@ -300,6 +324,7 @@ class LocalWhatsApp:
         elif person.is_blocked:
             self.report(_failed(status, 131026, "Message undeliverable"))
         else:
+            person.typing_until = float("-inf")
             person.log.add(text, is_of_bot=True, buttons=buttons, file=file)
         contact = {"input": person.number, "wa_id": person.number}
         return JSONResponse({"messaging_product": "whatsapp", "contacts": [contact], "messages": [{"id": id_}]})

@@ -129,12 +129,17 @@ class IncomingMessages:
         """Messages that an agent may be at, oldest first."""
         return self._list(sa.and_(_COLUMNS.instance_id == instance_id, _UNDER_WAY), limit)
 
-    def chats_at_work(self, messenger: Messenger, *, limit: int = 200) -> tuple[str, ...]:
-        """Chats of a messenger in which an agent is at a message, the newest first; not those where it was lost."""
+    def chats_at_work(self, messenger: Messenger, *, limit: int = 200) -> tuple[tuple[str, str], ...]:
+        """Chats of a messenger in which an agent is at a message, each with the messenger's id of that.
+
+        The newest are first; those where it was lost are left out.
+        """
         with self._database.reading() as connection:
             is_recent = _COLUMNS.sent_at > self._database.now(connection) - AT_WORK
-            query = sa.select(_COLUMNS.vendor_chat).where(_COLUMNS.messenger == messenger.value, _UNDER_WAY, is_recent)
-            return tuple(connection.scalars(query.order_by(_COLUMNS.id.desc()).limit(limit)))
+            is_it = sa.and_(_COLUMNS.messenger == messenger.value, _UNDER_WAY, is_recent)
+            query = sa.select(_COLUMNS.vendor_chat, _COLUMNS.vendor_id).where(is_it)
+            rows = connection.execute(query.order_by(_COLUMNS.id.desc()).limit(limit))
+            return tuple((row.vendor_chat, row.vendor_id) for row in rows)
 
     def now(self) -> datetime:
         """The database's time, by which all ages of rows count."""

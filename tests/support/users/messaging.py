@@ -60,7 +60,7 @@ from hermesops.users.messaging.outbound.answers import Answers
 from hermesops.users.messaging.outbound.bots import DISCORD_PACE, SLACK_PACE, TELEGRAM_PACE, WHATSAPP_PACE, Bot
 from hermesops.users.messaging.outbound.budget import Budget
 from hermesops.users.messaging.outbound.sender import Sender
-from hermesops.users.messaging.outbound.typing_signs import TypingSigns
+from hermesops.users.messaging.outbound.typing_signs import SLOW_PACE, TypingSigns
 from hermesops.users.messaging.relay_secrets import derive, sign
 from tests.support.real.edge import free_port
 from tests.support.real.stores.registries import KEYS
@@ -234,7 +234,11 @@ class Messaging:
         return (
             Bot(Messenger.TELEGRAM, TELEGRAM_PACE, telegram.send, telegram.file, telegram.show_typing),
             Bot(Messenger.SLACK, SLACK_PACE, own_slack.send, own_slack.file),
-            Bot(Messenger.WHATSAPP, WHATSAPP_PACE, own_whatsapp.send, own_whatsapp.file),
+            Bot(
+                *(Messenger.WHATSAPP, WHATSAPP_PACE, own_whatsapp.send, own_whatsapp.file),
+                show_typing=own_whatsapp.show_typing,
+                typing_pace=SLOW_PACE,
+            ),
             Bot(Messenger.DISCORD, DISCORD_PACE, own_discord.send, own_discord.file),
         )
 
@@ -260,13 +264,16 @@ class Messaging:
         )
         discord_bot = DiscordBot(lambda: self.discord.token, self.discord_url)
         self.gateway = discord_gateway(discord_bot, self.incoming, self.heard)
-        telegram_bot = TelegramBot(lambda: self.telegram.token, self.telegram_url)
-        signs = TypingSigns(Messenger.TELEGRAM, self.incoming, telegram_bot.show_typing)
+        signs = [
+            TypingSigns(bot.messenger, self.incoming, bot.show_typing, Budget(bot.typing_pace)).run()
+            for bot in self.bots
+            if bot.show_typing
+        ]
         senders = (*map(self._sender, self.bots), self.gateway.run())
 
         listener = unix_listener(self.path) if self.path else socket.create_server((HOST, self.port))
         serving = (connector.serve(listener), connector.run(self.queued), connector.keep())
-        works = [asyncio.ensure_future(each) for each in (*serving, router.run(), *senders, signs.run())]
+        works = [asyncio.ensure_future(each) for each in (*serving, router.run(), *senders, *signs)]
         try:
             yield connector
         finally:

@@ -181,7 +181,11 @@ class SlackPhone(Phone):
         self.world.slack_door.take(self._last, stamp, signature, time.time())
 
     def press(self, label: str) -> None:
-        self.say(f"!{label.lower()}")  # Slack shows no buttons of ours
+        entry = self.world.slack.channel(str(self.person)).log.entries[-1]
+        (button,) = [each for row in entry.keyboard for each in row if each["text"] == label]
+        self._last = self.world.slack.pressing(str(self.person), button["callback_data"])
+        self.repeat()
+        self.world.heard.ring()
 
     def limit(self, seconds: float) -> None:
         self.world.slack.limit(seconds)

@@ -60,7 +60,7 @@ _IN_ZIP: Mapping[str, str] = {
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
 }
-_EXTENSIONS: Mapping[str, str] = {kind: extension for extension, kind in reversed(_NAMED.items())}
+_EXTENSIONS: Mapping[str, str] = {kind: extension for extension, kind in reversed(list(_NAMED.items()))}
 _PLAIN = frozenset({"txt", "md", "csv", "log", "json", "xml", "yaml", "yml", "toml", "ini"})
 
 _IMAGE, _SOUND, _DOCUMENT = 5 * _MB, 16 * _MB, 100 * _MB

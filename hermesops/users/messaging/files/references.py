@@ -67,9 +67,9 @@ def addressed(incoming: Incoming, base: str, secret: str, now: float) -> Iterato
 def parse(path: str) -> Reference | None:
     """Parse the path of an address; ``None`` for any other."""
     match = _REFERENCE.fullmatch(path.removeprefix(f"{MEDIA}/"))
-    return (
-        Reference(*(int(match[key]) for key in ("message", "index", "expires")), match["signature"]) if match else None
-    )
+    if match is None:
+        return None
+    return Reference(int(match["message"]), int(match["index"]), int(match["expires"]), match["signature"])
 
 
 def uploaded_id(url: str) -> str:

@@ -11,6 +11,7 @@ from hermesops.settings.sections import MessengerSettings
 from hermesops.users.messaging.files.service import Fetch
 from hermesops.users.messaging.outbound.budget import Pace
 from hermesops.users.messaging.outbound.delivery import Delivery
+from hermesops.users.messaging.outbound.typing_signs import PACE, SLOW_PACE, Show
 from hermesops.users.messaging.secrets import discord_bot, slack_bot, telegram_bot, whatsapp_bot
 
 
@@ -23,13 +24,15 @@ class Bot:
         send: Sends a part once and says what became of it.
         file: Reads a file of a person's message.
         show_typing: Shows in a chat that an answer is being written; ``None`` where the messenger has no sign for bots.
+        typing_pace: How often, within what the messenger documents.
     """
 
     messenger: Messenger
     pace: Pace
     send: Callable[[Outgoing], Awaitable[Delivery]]
     file: Fetch
-    show_typing: Callable[[str], Awaitable[Delivery]] | None = None
+    show_typing: Show | None = None
+    typing_pace: Pace = PACE
 
 
 TELEGRAM_PACE = Pace(chat_s=1.1, a_second=20)
@@ -63,7 +66,8 @@ def bots_of(settings: MessengerSettings, secrets: Secrets) -> tuple[Bot, ...]:
         bots.append(Bot(Messenger.SLACK, SLACK_PACE, slack.send, slack.file))
     if settings.whatsapp_number:
         whatsapp = whatsapp_bot(settings, secrets)
-        bots.append(Bot(Messenger.WHATSAPP, WHATSAPP_PACE, whatsapp.send, whatsapp.file))
+        show, pace = whatsapp.show_typing, SLOW_PACE
+        bots.append(Bot(Messenger.WHATSAPP, WHATSAPP_PACE, whatsapp.send, whatsapp.file, show, pace))
     if settings.discord_app:
         discord = discord_bot(settings, secrets)
         bots.append(Bot(Messenger.DISCORD, DISCORD_PACE, discord.send, discord.file, discord.show_typing))

@@ -127,7 +127,7 @@ class DiscordBot:
         hosts = _FILES if self._address == ADDRESS else (urlsplit(self._address).netloc,)
         return await fetch(_VENDOR, url, hosts=hosts, largest=largest_download(Messenger.DISCORD))
 
-    async def show_typing(self, vendor_chat: str) -> Delivery:
+    async def show_typing(self, vendor_chat: str, message_id: str) -> Delivery:  # noqa: ARG002 - the chat is enough here
         """Show that an answer is being written, for ten seconds or until a message comes."""
         return await self._of_route(f"channels/{vendor_chat}/typing", {})
 

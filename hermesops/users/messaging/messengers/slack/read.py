@@ -1,7 +1,7 @@
-"""Verifies and reads events of Slack's. Pure.
+"""Verifies and reads events and interactions of Slack's. Pure.
 
 Source: Slack, "Verifying requests from Slack", "The Events API" (``url_verification``, ``event_callback``, retries),
-"message.im", "File object", "Formatting text for app surfaces".
+"message.im", "block_actions payload", "File object", "Formatting text for app surfaces".
 """
 
 import hmac
@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
+from urllib.parse import parse_qs
 
 from hermesops.model.messaging.files import MOST, FileKind, UserFile
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.users.messaging.files.kinds import shown_name
-from hermesops.users.messaging.messengers.commands import with_slash
+from hermesops.users.messaging.messengers.commands import command_of, with_slash
 from hermesops.wire import strict_json
 from hermesops.wire.foreign_text import one_line
 
@@ -34,6 +35,8 @@ _USER = re.compile(r"[UW][A-Z0-9]{1,30}")
 _DIRECT = re.compile(r"D[A-Z0-9]{1,62}")
 _CHALLENGE = re.compile(r"[\x21-\x7e]{1,256}")
 _TIME = re.compile(r"[0-9]{1,12}")
+_STAMP = re.compile(r"[0-9]{1,12}\.[0-9]{1,9}")
+_FORM, _MOST_FIELDS = b"payload=", 8
 _FILE = re.compile(r"F[A-Z0-9]{1,30}")
 _KINDS: Mapping[str, FileKind] = {"image/": FileKind.PHOTO, "audio/": FileKind.AUDIO, "video/": FileKind.VIDEO}
 _LONGEST_TYPE = 128
@@ -68,11 +71,14 @@ def is_slacks(body: bytes, timestamp: str, signature: str, secrets: Sequence[str
 
 
 def read(body: bytes) -> Update | Challenge | None:
-    """Read an event; ``None`` for one that is no message of a person to the bot.
+    """Read an event or an interaction; ``None`` for one that is no message, or button, of a person to the bot.
 
     Raises:
         MalformedJSONError: It is no object of JSON.
     """
+    if body.startswith(_FORM):
+        fields = parse_qs(body.decode("ascii", "replace"), max_num_fields=_MOST_FIELDS)
+        return _press(strict_json.parse_object(fields["payload"][0], largest=LARGEST)) if "payload" in fields else None
     content = strict_json.parse_object(body, largest=LARGEST)
     event = content.get("event")
     if content.get("type") == "url_verification":
@@ -81,6 +87,22 @@ def read(body: bytes) -> Update | Challenge | None:
     if content.get("type") != "event_callback" or not isinstance(event, dict):
         return None
     return _message(_matching(_EVENT, content.get("event_id")), _matching(_TEAM, content.get("team_id")), event)
+
+
+def _press(content: Mapping[str, Any]) -> Update | None:
+    """A button below a request for approval, pressed in the person's own chat with the bot, as its command."""
+    user, channel, actions = content.get("user"), content.get("channel"), content.get("actions")
+    is_press = content.get("type") == "block_actions" and isinstance(actions, list) and len(actions) == 1
+    if not (is_press and isinstance(user, dict) and isinstance(channel, dict) and isinstance(actions, list)):
+        return None
+    action = actions[0] if isinstance(actions[0], dict) else {}
+    person, team = _matching(_USER, user.get("id")), _matching(_TEAM, user.get("team_id"))
+    chat, stamp = _matching(_DIRECT, channel.get("id")), _matching(_STAMP, action.get("action_ts"))
+    command = command_of(action.get("action_id"))
+    if not (person and team and chat and stamp and command):
+        return None
+    ids = (Messenger.SLACK, f"action/{chat}/{stamp}", IncomingKind.MESSAGE, f"{team}-{person}", chat)
+    return Update(*ids, text=command, display=person)
 
 
 def _message(event_id: str, team: str, event: Mapping[str, Any]) -> Update | None:

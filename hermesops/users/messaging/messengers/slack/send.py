@@ -1,8 +1,8 @@
 """Sends messages by Slack's Web API.
 
-Source: Slack, ``chat.postMessage``, ``auth.test``, ``files.info``, ``files.getUploadURLExternal``,
-``files.completeUploadExternal``, "Rate limits": a message a second to a channel, and ``Retry-After``
-where there were more.
+Source: Slack, ``chat.postMessage``, "Block Kit" (sections, buttons), ``auth.test``, ``files.info``,
+``files.getUploadURLExternal``, ``files.completeUploadExternal``, "Rate limits": a message a second to a channel, and
+``Retry-After`` where there were more.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +13,7 @@ from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcom
 from hermesops.model.messaging.files import AgentFile, UserFile, largest_download
 from hermesops.model.messaging.message import Outgoing
 from hermesops.model.messaging.messenger import Messenger
+from hermesops.users.messaging.messengers.commands import BUTTONS, is_request
 from hermesops.users.messaging.messengers.exchange import Answer, Form, call, fetch
 from hermesops.users.messaging.outbound.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
 from hermesops.wire.foreign_text import one_line
@@ -22,6 +23,8 @@ ADDRESS = "https://slack.com/api"
 _VENDOR = "Slack"
 _FILES = ("files.slack.com",)
 _LONGEST_ID = 128
+_LONGEST_SECTION = 3000
+_STYLES = {"/approve": "primary", "/deny": "danger"}
 _LONGEST_LIMIT_S = 3600.0
 _UNKNOWN_LIMIT_S = 30.0
 _LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
@@ -65,6 +68,7 @@ class SlackBot:
         return {
             "channel": outgoing.vendor_chat,
             "text": outgoing.text,
+            **buttons(outgoing.text),
             "mrkdwn": True,
             "unfurl_links": False,  # no request of Slack's goes where an agent's text says
             "unfurl_media": False,
@@ -133,6 +137,23 @@ class SlackBot:
     async def _call(self, method: str, body: Mapping[str, object] | None = None, form: Form | None = None) -> Answer:
         headers = {"authorization": f"Bearer {self._token()}"}
         return await call(_VENDOR, f"{self._address}/{method}", body, headers, form=form)
+
+
+def buttons(text: str) -> Mapping[str, object]:
+    """Parameters that show a short request for approval with buttons; none for any other text. Pure."""
+    if not is_request(text) or len(text) > _LONGEST_SECTION:
+        return {}
+    elements = [
+        {
+            "type": "button",
+            "action_id": command,
+            "text": {"type": "plain_text", "text": label},
+            "style": _STYLES[command],
+        }
+        for command, label in BUTTONS.items()
+    ]
+    section = {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
+    return {"blocks": [section, {"type": "actions", "elements": elements}]}
 
 
 def delivery_of(answer: Answer) -> Delivery:

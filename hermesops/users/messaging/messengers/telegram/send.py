@@ -74,7 +74,7 @@ class TelegramBot:
             body["reply_markup"] = {"inline_keyboard": [row]}
         return await self._call("sendMessage", body)
 
-    async def show_typing(self, vendor_chat: str) -> Delivery:
+    async def show_typing(self, vendor_chat: str, message_id: str) -> Delivery:  # noqa: ARG002 - the chat is enough here
         """Show that an answer is being written, for five seconds or until a message comes."""
         return await self._call("sendChatAction", {"chat_id": int(vendor_chat), "action": "typing"})
 

@@ -1,8 +1,8 @@
 """Sends messages by WhatsApp's Cloud API.
 
-Source: WhatsApp Business Platform, "Send messages", "Text messages", "Media" (upload, retrieve, download),
-"Interactive reply buttons", "Error codes", "Throughput", "Pair rate limits", "Customer service windows", "Webhook
-overrides", "Business-scoped user IDs".
+Source: WhatsApp Business Platform, "Send messages", "Typing indicators", "Text messages", "Media" (upload, retrieve,
+download), "Interactive reply buttons", "Error codes", "Throughput", "Pair rate limits", "Customer service windows",
+"Webhook overrides", "Business-scoped user IDs".
 """
 
 from collections.abc import Callable, Mapping
@@ -85,6 +85,22 @@ class WhatsAppBot:
             return Away(error.message)
         except UnknownOutcomeError as error:
             return Uncertain(error.message)
+
+    async def show_typing(self, vendor_chat: str, message_id: str) -> Delivery:  # noqa: ARG002 - the message is enough
+        """Mark a person's message as read, and show for 25 seconds, or until it comes, that an answer is being written."""
+        body = {
+            "messaging_product": "whatsapp",
+            "status": "read",
+            "message_id": message_id,
+            "typing_indicator": {"type": "text"},
+        }
+        try:
+            answer = await self._call(f"{self._phone}/messages", body)
+        except UnavailableError as error:
+            return Away(error.message)
+        except UnknownOutcomeError as error:
+            return Uncertain(error.message)
+        return Sent("") if answer.content.get("success") is True else delivery_of(answer, 0)
 
     async def _upload(self, file: AgentFile) -> str | Delivery:
         """Give a file to Meta, who shows it to nobody yet; its id there, or why there is none."""
