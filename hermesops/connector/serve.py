@@ -23,6 +23,8 @@ from hermesops.connector.sockets import Delivering
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.message import Incoming
+from hermesops.model.messaging.messenger import Messenger
+from hermesops.store.message_rows.bot_sessions import BotSessions
 from hermesops.store.message_rows.gateways import Gateways
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
@@ -101,7 +103,7 @@ async def _serve(
         raise errors.exceptions[0] from None
 
 
-def discord_gateway(bot: DiscordBot, incoming: IncomingMessages, heard: Bell) -> DiscordGateway:
+def discord_gateway(bot: DiscordBot, incoming: IncomingMessages, heard: Bell, sessions: BotSessions) -> DiscordGateway:
     """The socket by which messages come from Discord, and what reads those that it missed.
 
     Args:
@@ -111,7 +113,8 @@ def discord_gateway(bot: DiscordBot, incoming: IncomingMessages, heard: Bell) ->
     async def read_missed() -> None:
         await MissedMessages(bot, incoming, gateway.keep).read_all()
 
-    gateway = DiscordGateway(bot, incoming.add, heard.ring, read_missed)
+    alive = partial(sessions.note, Messenger.DISCORD)
+    gateway = DiscordGateway(bot, incoming.add, heard.ring, read_missed, alive)
     return gateway
 
 
@@ -150,7 +153,8 @@ class _Parts:
         settings = container.messenger_settings
         self._discord: DiscordGateway | None = None
         if settings.discord_app:
-            self._discord = discord_gateway(discord_bot(settings, container.secrets), self._incoming, self._heard)
+            bot = discord_bot(settings, container.secrets)
+            self._discord = discord_gateway(bot, self._incoming, self._heard, BotSessions(rows))
         self._shared_bell = container.message_bell()
         self._bots, self._written = bots, {bot.messenger: Bell() for bot in bots}
         read_chat = ChatTranscripts(relay).read

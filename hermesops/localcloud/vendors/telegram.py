@@ -38,6 +38,10 @@ WEBHOOK_PATH = "/webhooks/telegram"
 """Path of the users' API that takes updates."""
 
 _A_SECOND = 30
+HANGS = -1
+"""In the place of the status of a fault by which a call is answered far too late."""
+
+_HANGS_S = 60.0
 _ANSWER_S = 10.0
 _AGAIN_S = 0.5
 _MOST_TRIES = 60
@@ -59,7 +63,7 @@ class LocalTelegram:
         clock: Seconds of a clock that does not go back.
         webhook: Takes updates, until ``setWebhook`` says otherwise; ``secret`` proves them.
         heard: Called for each update that was taken.
-        fault: Asked at each call of the bot: the status to answer with, 0 for none.
+        fault: Asked at each call of the bot: the status to answer with, 0 for none, ``HANGS`` for far too late.
         door: Says where updates go, at each.
     """
 
@@ -227,7 +231,7 @@ class LocalTelegram:
     # The Bot API
 
     async def _call(self, request: Request) -> Response:
-        if status := self.fault():
+        if status := await self._status_of_fault():
             return _failure(status, "Unauthorized" if status == HTTPStatus.UNAUTHORIZED else "Bad Gateway")
         if request.path_params["token"] != self.token:
             return _failure(HTTPStatus.UNAUTHORIZED, "Unauthorized")
@@ -267,6 +271,13 @@ class LocalTelegram:
             self.broken["file"] += 1
             return _failure(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Request Entity Too Large")
         return self._to_chat("sendDocument", {"chat_id": int(fields["chat_id"]), "text": file.shown, "file": file})
+
+    async def _status_of_fault(self) -> int:
+        """The status of a fault, after a while for one that hangs; 0 without one."""
+        if (status := self.fault()) != HANGS:
+            return status
+        await pause(_HANGS_S)
+        return HTTPStatus.GATEWAY_TIMEOUT
 
     def _webhook_info(self) -> dict[str, Any]:
         info: dict[str, Any] = {

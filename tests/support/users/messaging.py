@@ -38,6 +38,7 @@ from hermesops.model.messaging.message import Incoming
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.agent_files import AgentFiles
+from hermesops.store.message_rows.bot_sessions import BotSessions
 from hermesops.store.message_rows.gateways import Gateways
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import OutgoingMessages
@@ -263,7 +264,7 @@ class Messaging:
             connector.deliver,
         )
         discord_bot = DiscordBot(lambda: self.discord.token, self.discord_url)
-        self.gateway = discord_gateway(discord_bot, self.incoming, self.heard)
+        self.gateway = discord_gateway(discord_bot, self.incoming, self.heard, BotSessions(self.database))
         signs = [
             TypingSigns(bot.messenger, self.incoming, bot.show_typing, Budget(bot.typing_pace)).run()
             for bot in self.bots

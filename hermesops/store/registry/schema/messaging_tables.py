@@ -14,6 +14,7 @@ __all__ = [
     "UNDER_WAY",
     "agent_files",
     "agent_sockets",
+    "bot_sessions",
     "incoming_messages",
     "link_codes",
     "messenger_accounts",
@@ -140,6 +141,15 @@ agent_files = sa.Table(
     sa.Column("content", sa.Text, nullable=False, info={SEALED: MESSAGES}),
 )
 """Files of agents, until the text of the part that they are is dropped, or for an hour where they are in none."""
+
+bot_sessions = sa.Table(
+    "bot_sessions",
+    metadata,
+    sa.Column("messenger", sa.String(16), primary_key=True),
+    # When the messenger last answered the bot's session.
+    sa.Column("seen_at", UtcTimestamp, nullable=False),
+)
+"""Sessions by which messages come from a messenger that sends none to a webhook."""
 
 agent_sockets = sa.Table(
     "agent_sockets",

@@ -10,6 +10,7 @@ from hermesops.store.registry.schema import schema_version
 from hermesops.store.registry.schema.messaging_tables import (
     agent_files,
     agent_sockets,
+    bot_sessions,
     incoming_messages,
     link_codes,
     messenger_accounts,
@@ -203,6 +204,7 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
             deletes=True,
             numbers=True,
         ),
+        TableRights(bot_sessions, select=ALL, insert=ALL, update=("seen_at",)),
         TableRights(agent_files, select=ALL, insert=ALL, deletes=True),
         TableRights(agent_sockets, select=ALL, insert=ALL, update=ALL),
     ),

@@ -1,4 +1,4 @@
-"""Files that agents send to their users in messengers, in pieces."""
+"""Files that agents send to their users in messengers, in pieces, and sessions of bots."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0007"
 
 
 def upgrade() -> None:
-    """Make the table of files, and name a part's file in its row."""
+    """Make the tables of files and of bots' sessions, and name a part's file in its row."""
     from hermesops.store.registry.schema.columns import UtcTimestamp, uuid  # noqa: PLC0415 - scripts are found by path
 
     op.create_table(
@@ -23,4 +23,10 @@ def upgrade() -> None:
     )
     for column in ("instance_id", "created_at"):
         op.create_index(f"ix_agent_files_{column}", "agent_files", [column])
+    op.create_table(
+        "bot_sessions",
+        sa.Column("messenger", sa.String(16), nullable=False),
+        sa.Column("seen_at", UtcTimestamp, nullable=False),
+        sa.PrimaryKeyConstraint("messenger", name="pk_bot_sessions"),
+    )
     op.add_column("outgoing_messages", sa.Column("file_id", uuid(), nullable=True))

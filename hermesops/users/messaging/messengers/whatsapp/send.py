@@ -87,7 +87,7 @@ class WhatsAppBot:
             return Uncertain(error.message)
 
     async def show_typing(self, vendor_chat: str, message_id: str) -> Delivery:  # noqa: ARG002 - the message is enough
-        """Mark a person's message as read, and show for 25 seconds, or until it comes, that an answer is being written."""
+        """Mark a person's message as read, and show for 25 seconds, or until an answer comes, that one is written."""
         body = {
             "messaging_product": "whatsapp",
             "status": "read",
