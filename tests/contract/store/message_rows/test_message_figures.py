@@ -72,10 +72,10 @@ class Rows:
         """Record an attempt, as the sender does."""
         self.outgoing.sending(outgoing.id)
         record = record_of(replace(outgoing, tries=outgoing.tries + 1), delivery)
-        if record.state is OutgoingState.QUEUED:
-            self.outgoing.again(outgoing.id, record.state, record.after, record.detail)
-        else:
+        if record.is_end:
             self.outgoing.end(outgoing.id, record.state, vendor_id=record.vendor_id, detail=record.detail)
+        else:
+            self.outgoing.again(outgoing.id, record.state, record.after, record.detail)
 
 
 @pytest.fixture
@@ -174,9 +174,7 @@ def test_an_answer_of_which_the_messenger_says_nothing_counts_for_minutes(rows: 
     outgoing = rows.writes(ada, "ada-0")
     rows.try_once(outgoing, Uncertain("ReadTimeout"))
     assert (of_telegram(rows).uncertain, of_telegram(rows).delivered) == (1, 0)
-    clock.turn(6)
-    (again,) = rows.outgoing.due(TELEGRAM)
-    rows.try_once(again, Uncertain("ReadTimeout"))
+    rows.try_once(replace(outgoing, state=OutgoingState.UNCERTAIN), Uncertain("ReadTimeout"))
     assert (of_telegram(rows).uncertain, of_telegram(rows).delivered) == (1, 0)
     clock.turn(301)
     assert of_telegram(rows).uncertain == 0
