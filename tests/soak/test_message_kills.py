@@ -178,7 +178,7 @@ async def drained(database: Database, updates: int) -> bool | Pending[bool]:
             counts = {}
             for table in (incoming_messages, outgoing_messages):
                 query = sa.select(table.c.state, sa.func.count()).group_by(table.c.state)
-                counts |= {f"{table.name} {state}": number for state, number in connection.execute(query).tuples()}
+                counts |= {f"{table.name} {row[0]}": int(row[1]) for row in connection.execute(query)}
             return counts
 
     counts = await asyncio.to_thread(look)
@@ -187,7 +187,8 @@ async def drained(database: Database, updates: int) -> bool | Pending[bool]:
         for name, number in counts.items()
         if name.split()[1] not in {"answered", "sent", "dead"} or name == "incoming_messages sent"
     }
-    return (not open_ and sum(counts.values()) >= updates) or Pending(str(counts))
+    ended = sum(counts.get(f"incoming_messages {state}", 0) for state in ("answered", "dead"))
+    return (not open_ and ended == updates) or Pending(str(counts))
 
 
 def tried_again(database: Database) -> int:
