@@ -175,7 +175,7 @@ async def drained(database: Database, updates: int) -> bool | Pending[bool]:
 
     def look() -> dict[str, int]:
         with database.reading() as connection:
-            counts = {}
+            counts: dict[str, int] = {}
             for table in (incoming_messages, outgoing_messages):
                 query = sa.select(table.c.state, sa.func.count()).group_by(table.c.state)
                 counts |= {f"{table.name} {row[0]}": int(row[1]) for row in connection.execute(query)}

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections.abc import Mapping
+from typing import Any
 
 import httpx
 import pytest
@@ -33,9 +34,9 @@ def signed(world: Messaging, instance: Instance) -> Mapping[str, str]:
     return {"authorization": f"Bearer {bearer(instance.id, world.secrets_of(instance.id)[-1])}"}
 
 
-async def ask(method: str, url: str, **more: object) -> httpx.Response:
+async def ask(method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes = b"") -> httpx.Response:
     async with own_client(timeout=30) as http:
-        return await http.request(method, url, **more)  # type: ignore[arg-type] - as httpx takes them
+        return await http.request(method, url, headers=headers, content=content)
 
 
 async def upload(world: Messaging, instance: Instance, name: str, content: bytes) -> httpx.Response:
@@ -48,10 +49,10 @@ async def linked(phone: Phone, instance: Instance) -> None:
     await phone.hears(CONNECTED)
 
 
-async def next_event(gateway: ScriptedGateway) -> Mapping[str, object]:
+async def next_event(gateway: ScriptedGateway) -> Mapping[str, Any]:
     frame = await gateway.next("inbound")
     await gateway.acknowledge(frame)
-    event: Mapping[str, object] = frame["event"]
+    event: Mapping[str, Any] = frame["event"]
     return event
 
 
@@ -70,8 +71,8 @@ async def test_the_agent_reads_a_file_of_its_user(database: Database, ada: Insta
         await linked(phone, ada)
         phone.send_file(PHOTO, "what is this?")
         event = await next_event(gateway)
-        (url,) = event["media_urls"]  # type: ignore[misc] - JSON
-        (described,) = event["media"]  # type: ignore[misc] - JSON
+        (url,) = event["media_urls"]
+        (described,) = event["media"]
         assert (described["url"], described["mime"], described["filename"]) == (url, "image/png", "holiday.png")
         assert str(event["text"]).endswith("\n\nwhat is this?")
         assert f"Download it: {url}]" in str(event["text"])
@@ -172,7 +173,7 @@ async def test_a_file_is_for_its_agent_alone(database: Database, registry: Regis
         phone = PHONES[0](world)
         await linked(phone, ada)
         phone.send_file(PHOTO)
-        (url,) = (await next_event(gateway))["media_urls"]  # type: ignore[misc] - JSON
+        (url,) = (await next_event(gateway))["media_urls"]
         head, _, last = str(url).rpartition("-")
         forged = f"{head}-{'0' * len(last)}"
         late = str(url).replace(head.rpartition("-")[2], "1000000000")
@@ -190,7 +191,7 @@ async def test_a_file_that_is_not_what_its_name_says_is_refused_and_told_once(
         phone = PHONES[0](world)
         await linked(phone, ada)
         phone.send_file(VendorFile("invoice.pdf", b"MZ" + bytes(500), "application/pdf"))
-        (url,) = (await next_event(gateway))["media_urls"]  # type: ignore[misc] - JSON
+        (url,) = (await next_event(gateway))["media_urls"]
         for _ in range(2):
             assert (await ask("GET", url)).status_code == 415
         line = "invoice.pdf is not what its name says, so your agent does not get it."
@@ -209,7 +210,7 @@ async def test_a_file_that_is_too_large_is_told_in_one_line(
         await linked(phone, ada)
         phone.send_file(VendorFile("film.bin", bytes(LARGEST + 1)))
         if phone.messenger is Messenger.WHATSAPP:  # names no size
-            (url,) = (await next_event(gateway))["media_urls"]  # type: ignore[misc] - JSON
+            (url,) = (await next_event(gateway))["media_urls"]
             assert (await ask("GET", url)).status_code == 413
         largest = 20 if phone.messenger is Messenger.TELEGRAM else 26
         line = f"film.bin has more than {largest} MB, so your agent does not get it."
@@ -222,7 +223,7 @@ async def test_a_bomb_is_data_and_an_agents_store_is_bounded(database: Database,
         await linked(phone, ada)
         bomb = VendorFile("bomb.gz", b"\x1f\x8b\x08" + bytes(1000), "application/gzip")
         phone.send_file(bomb)
-        (url,) = (await next_event(gateway))["media_urls"]  # type: ignore[misc] - JSON
+        (url,) = (await next_event(gateway))["media_urls"]
         assert (await ask("GET", url)).content == bomb.content
         statuses = [(await upload(world, ada, f"{number}.txt", b"x")).status_code for number in range(21)]
         assert statuses == [200] * 20 + [413]

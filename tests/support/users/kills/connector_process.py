@@ -55,7 +55,8 @@ class ScriptedRelay:
 async def main(facts: Mapping[str, Any]) -> None:
     """Serve until killed."""
     database = Database(facts["registry"])
-    settings = MessengerSettings(telegram_bot="local_bot", telegram_url=facts["telegram"], agents_url="https://unused")
+    named = {"telegram_bot": "local_bot", "telegram_url": facts["telegram"], "agents_url": "https://unused"}
+    settings = MessengerSettings.model_validate(named)
     texts = {CONNECTOR_KEY.name: KEY, TELEGRAM_TOKEN.name: facts["token"]}
     secrets = cast("Secrets", SimpleNamespace(read=lambda secret: texts[secret.name]))
     container = SimpleNamespace(
