@@ -1,5 +1,6 @@
 """Events of Slack: signed and recent ones, a person's own messages to the bot, and nothing else; answers of its API."""
 
+import contextlib
 import hmac
 import json
 from hashlib import sha256
@@ -239,6 +240,13 @@ def test_a_form_without_an_object_is_malformed() -> None:
     with pytest.raises(MalformedJSONError):
         read(b"payload=x")
     assert read(b"payload=") is None
+    assert read(b"payload={}" + b"&x=1" * 20) is None
+
+
+@given(st.binary())
+def test_any_form_is_nothing_or_malformed(rest: bytes) -> None:
+    with contextlib.suppress(MalformedJSONError):
+        assert read(b"payload=" + rest) is None
 
 
 def test_a_request_for_approval_has_two_buttons_and_another_text_none() -> None:

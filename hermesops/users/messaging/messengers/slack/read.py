@@ -77,8 +77,8 @@ def read(body: bytes) -> Update | Challenge | None:
         MalformedJSONError: It is no object of JSON.
     """
     if body.startswith(_FORM):
-        fields = parse_qs(body.decode("ascii", "replace"), max_num_fields=_MOST_FIELDS)
-        return _press(strict_json.parse_object(fields["payload"][0], largest=LARGEST)) if "payload" in fields else None
+        payload = _payload(body)
+        return _press(strict_json.parse_object(payload, largest=LARGEST)) if payload else None
     content = strict_json.parse_object(body, largest=LARGEST)
     event = content.get("event")
     if content.get("type") == "url_verification":
@@ -87,6 +87,15 @@ def read(body: bytes) -> Update | Challenge | None:
     if content.get("type") != "event_callback" or not isinstance(event, dict):
         return None
     return _message(_matching(_EVENT, content.get("event_id")), _matching(_TEAM, content.get("team_id")), event)
+
+
+def _payload(body: bytes) -> str:
+    """The field ``payload`` of a form; empty where there is none, or the form has more fields than Slack sends."""
+    try:
+        fields = parse_qs(body.decode("ascii", "replace"), max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        return ""
+    return next(iter(fields.get("payload", ())), "")
 
 
 def _press(content: Mapping[str, Any]) -> Update | None:
