@@ -215,6 +215,7 @@ class Container:
     messenger_accounts = cached_property(parts.messaging.messenger_accounts)
     incoming_messages = cached_property(parts.messaging.incoming_messages)
     outgoing_messages = cached_property(parts.messaging.outgoing_messages)
+    agent_files = cached_property(parts.messaging.agent_files)
     messenger_settings = cached_property(parts.messaging.messenger_settings)
     message_directory = cached_property(parts.messaging.message_directory)
     make_bots = parts.messaging.bots

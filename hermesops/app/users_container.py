@@ -71,6 +71,7 @@ class ConnectorContainer(RowsContainer):
     messenger_accounts = cached_property(parts.messaging.messenger_accounts)
     incoming_messages = cached_property(parts.messaging.incoming_messages)
     outgoing_messages = cached_property(parts.messaging.outgoing_messages)
+    agent_files = cached_property(parts.messaging.agent_files)
 
 
 class ConnectionsContainer(RowsContainer):

@@ -1,16 +1,19 @@
 """Frames between a gateway of hermes-agent and its connector. Pure; the only module that knows them.
 
 Source: hermes-agent 0.19.0, ``gateway/relay/ws_transport.py``, ``adapter.py``, ``descriptor.py``; contract version 1.
+Files are in it since a later release, whose ``gateway/relay/media.py`` reads and sends them beside the socket.
 A frame is an object of JSON in one line.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from hermesops.model.messaging.message import Incoming
+from hermesops.users.messaging.files.references import AddressedFile
 from hermesops.wire import strict_json
+from hermesops.wire.foreign_text import quoted
 
 PLATFORM = "relay"
 """Under which name all messengers reach an agent: 0.19.0 finds no adapter to ask for approval under another."""
@@ -20,6 +23,7 @@ LARGEST = 1 << 20
 
 _LONGEST_ID = 128
 _LONGEST_NUMBER = 18
+_LONGEST_URL = 2048
 _CONTRACT = 1
 _LONGEST_MESSAGE = 4096
 
@@ -46,6 +50,17 @@ class Message:
     chat: str
     text: str = field(repr=False)
     reply_to: str = ""
+
+
+@dataclass(frozen=True)
+class FileMessage(Message):
+    """The agent sends a file that it has uploaded; the text belongs to it.
+
+    Attributes:
+        source: Address that the agent made of the file's id.
+    """
+
+    source: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -103,6 +118,10 @@ def _outbound(request_id: str, action: object) -> Frame | None:
         content = action.get("content")
         text = content if isinstance(content, str) else ""
         return Message(request_id, chat, text, _number(action.get("reply_to")))
+    if op == "send_media":
+        content, source = action.get("content"), _text(action.get("source_url"), _LONGEST_URL)
+        text = content if isinstance(content, str) else ""
+        return FileMessage(request_id, chat, text, _number(action.get("reply_to")), source)
     if op == "get_chat_info":
         return ChatQuestion(request_id, chat)
     return Unsupported(request_id, op)
@@ -133,13 +152,17 @@ def descriptor() -> str:
                 "supports_threads": False,
                 "markdown_dialect": "markdown",
                 "len_unit": "chars",
+                "supported_ops": ["send", "send_media"],
             },
         }
     )
 
 
-def inbound(incoming: Incoming) -> str:
-    """A user's message. The chat's name is its user's as well: by it the transcript of the chat can be found."""
+def inbound(incoming: Incoming, files: Sequence[AddressedFile] = ()) -> str:
+    """A user's message. The chat's name is its user's as well: by it the transcript of the chat can be found.
+
+    Newer gateways read ``media_urls`` themselves; 0.19.0 does not, so that its model gets the addresses in the text.
+    """
     source = {
         "platform": PLATFORM,
         "chat_id": incoming.chat,
@@ -148,8 +171,34 @@ def inbound(incoming: Incoming) -> str:
         "user_name": incoming.display,
         "message_id": str(incoming.id),
     }
-    event = {"text": incoming.text, "message_type": "text", "message_id": str(incoming.id), "source": source}
+    event: dict[str, Any] = {
+        "text": incoming.text,
+        "message_type": "text",
+        "message_id": str(incoming.id),
+        "source": source,
+    }
+    if files:
+        event |= {
+            "text": "\n\n".join([*(map(_note, files)), incoming.words]),
+            "message_type": files[0].file.kind.value,
+            "media_urls": [each.url for each in files],
+            "media": [
+                {
+                    "url": each.url,
+                    "mime": each.file.media_type,
+                    "filename": each.file.name,
+                    "kind": each.file.kind.value,
+                }
+                for each in files
+            ],
+        }
     return _line({"type": "inbound", "event": event, "bufferId": str(incoming.id)})
+
+
+def _note(addressed: AddressedFile) -> str:
+    file = addressed.file
+    facts = ", ".join(filter(None, [file.media_type, f"{file.size} bytes" if file.size else ""]))
+    return f"[The user sent the file {quoted(file.name)} ({facts or file.kind.value}). Download it: {addressed.url}]"
 
 
 def result(request_id: str, message_id: str) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 import socket
+import time
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,19 @@ from hermesops.agents.relay.routes import CONNECTOR
 from hermesops.app.users_container import ConnectorContainer
 from hermesops.base.bell import Bell
 from hermesops.base.waiting import pause
+from hermesops.connector.media import MediaDoor
 from hermesops.connector.server import Connector
 from hermesops.connector.sockets import Delivering
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
+from hermesops.model.messaging.message import Incoming
+from hermesops.model.messaging.messenger import Messenger
+from hermesops.store.message_rows.bot_sessions import BotSessions
 from hermesops.store.message_rows.gateways import Gateways
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
+from hermesops.users.messaging.files.references import AddressedFile, addressed
+from hermesops.users.messaging.files.service import MessageFiles
 from hermesops.users.messaging.inbound.router import Router, agent_of
 from hermesops.users.messaging.messengers.discord.gateway import DiscordGateway
 from hermesops.users.messaging.messengers.discord.send import DiscordBot
@@ -96,7 +103,7 @@ async def _serve(
         raise errors.exceptions[0] from None
 
 
-def discord_gateway(bot: DiscordBot, incoming: IncomingMessages, heard: Bell) -> DiscordGateway:
+def discord_gateway(bot: DiscordBot, incoming: IncomingMessages, heard: Bell, sessions: BotSessions) -> DiscordGateway:
     """The socket by which messages come from Discord, and what reads those that it missed.
 
     Args:
@@ -106,7 +113,8 @@ def discord_gateway(bot: DiscordBot, incoming: IncomingMessages, heard: Bell) ->
     async def read_missed() -> None:
         await MissedMessages(bot, incoming, gateway.keep).read_all()
 
-    gateway = DiscordGateway(bot, incoming.add, heard.ring, read_missed)
+    alive = partial(sessions.note, Messenger.DISCORD)
+    gateway = DiscordGateway(bot, incoming.add, heard.ring, read_missed, alive)
     return gateway
 
 
@@ -118,11 +126,18 @@ class _Parts:
         self._accounts, self._incoming = container.messenger_accounts, container.incoming_messages
         self._outgoing = container.outgoing_messages
         self._queued, self._answered = Bell(), Bell()
-        answers = Answers(self._accounts, container.accounts, self._incoming, self._outgoing)
+        self._files = container.agent_files
+        answers = Answers(self._accounts, container.accounts, self._incoming, self._outgoing, self._files)
         holder = f"{os.getpid()}-{secrets.token_hex(6)}"
-        delivering = Delivering(holder, AgentSockets(rows), self._incoming, answers, self._answered)
         self._gateways, self._secrets = Gateways(rows), container.secrets
-        self.connector = Connector(delivering, self._secrets_of)
+        self._agents_url = container.messenger_settings.agents_url
+        delivering = Delivering(holder, AgentSockets(rows), self._incoming, answers, self._answered, self._addressed)
+        fetch = {bot.messenger: bot.file for bot in bots}
+        files = MessageFiles(
+            *(self._incoming, self._outgoing, self._files, fetch, self._secrets_of),
+            answered=self._answered.ring,
+        )
+        self.connector = Connector(delivering, self._secrets_of, MediaDoor(files))
         self._heard = Bell()
         self.router = Router(
             self._accounts,
@@ -138,7 +153,8 @@ class _Parts:
         settings = container.messenger_settings
         self._discord: DiscordGateway | None = None
         if settings.discord_app:
-            self._discord = discord_gateway(discord_bot(settings, container.secrets), self._incoming, self._heard)
+            bot = discord_bot(settings, container.secrets)
+            self._discord = discord_gateway(bot, self._incoming, self._heard, BotSessions(rows))
         self._shared_bell = container.message_bell()
         self._bots, self._written = bots, {bot.messenger: Bell() for bot in bots}
         read_chat = ChatTranscripts(relay).read
@@ -146,6 +162,13 @@ class _Parts:
 
     def _secrets_of(self, instance_id: InstanceId) -> tuple[str, ...]:
         return gateway_secrets(self._secrets, instance_id, self._gateways.generations(instance_id))
+
+    def _addressed(self, incoming: Incoming) -> Sequence[AddressedFile]:
+        """The files of a message with the addresses by which its agent reads them."""
+        if incoming.instance_id is None:
+            return ()
+        secret = self._secrets_of(incoming.instance_id)[-1]
+        return tuple(addressed(incoming, self._agents_url, secret, time.time()))
 
     def works(self) -> Iterable[Coroutine[Any, Any, None]]:
         """All that goes on beside the sockets and the bots, until cancelled."""
@@ -158,9 +181,11 @@ class _Parts:
         """The work of each messenger's bot: sending, and showing that agents are at work."""
         for bot in self._bots:
             bell = self._written[bot.messenger]
-            yield Sender(bot.messenger, self._outgoing, self._accounts, Budget(bot.pace), bot.send, bell).run()
+            yield Sender(
+                bot.messenger, self._outgoing, self._accounts, Budget(bot.pace), bot.send, bell, self._files
+            ).run()
             if bot.show_typing is not None:
-                yield TypingSigns(bot.messenger, self._incoming, bot.show_typing).run()
+                yield TypingSigns(bot.messenger, self._incoming, bot.show_typing, Budget(bot.typing_pace)).run()
         if self._discord is not None:
             yield self._discord.run()
 
@@ -188,3 +213,4 @@ class _Parts:
     def _forget(self) -> None:
         self._incoming.forget()
         self._outgoing.forget()
+        self._files.forget()

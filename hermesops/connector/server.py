@@ -14,6 +14,8 @@ from websockets.http11 import Request, Response
 from hermesops.base.bell import Bell
 from hermesops.base.waiting import pause
 from hermesops.connector import frames
+from hermesops.connector.front import connection_class
+from hermesops.connector.media import MediaDoor
 from hermesops.connector.sockets import REPLACED, AgentSocket, Delivering, Secrets
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
@@ -40,11 +42,13 @@ class Connector:
 
     Attributes:
         secrets: See there.
+        media: Answers requests for files.
         most: Sockets at once.
     """
 
     parts: Delivering
     secrets: Secrets
+    media: MediaDoor
     most: int = 20_000
     _open: dict[InstanceId, AgentSocket] = field(default_factory=dict)
     _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
@@ -56,6 +60,12 @@ class Connector:
             context: Of TLS; ``None`` behind a door that has it.
         """
         self._loop = asyncio.get_running_loop()
+        try:
+            await self._serve(listener, context)
+        finally:
+            self.media.close()
+
+    async def _serve(self, listener: socket.socket, context: ssl.SSLContext | None) -> None:
         async with serve(
             self._run,
             sock=listener,
@@ -66,6 +76,7 @@ class Connector:
             ping_interval=_PING_S,
             ping_timeout=_PING_S,
             open_timeout=_OPEN_S,
+            create_connection=connection_class(self.media),
         ):
             await asyncio.Event().wait()
 

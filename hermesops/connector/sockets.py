@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -18,7 +18,8 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.message import Incoming, IncomingState
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
-from hermesops.users.messaging.outbound.answers import AgentMessage, Answers, NotYourChatError
+from hermesops.users.messaging.files.references import AddressedFile, uploaded_id
+from hermesops.users.messaging.outbound.answers import AgentMessage, Answers, NotYourChatError, NotYourFileError
 from hermesops.users.messaging.recovery.reconcile import LATE
 from hermesops.wire.strict_json import MalformedJSONError
 
@@ -42,6 +43,7 @@ class Delivering:
     Attributes:
         holder: Name of this process.
         answered: Rings when an agent has written.
+        addressed: A message's files with their addresses.
     """
 
     holder: str
@@ -49,6 +51,7 @@ class Delivering:
     incoming: IncomingMessages
     answers: Answers
     answered: Bell
+    addressed: Callable[[Incoming], Sequence[AddressedFile]] = lambda _: ()
 
 
 @dataclass
@@ -137,11 +140,17 @@ class AgentSocket:
             log.warning("message_not_noted", instance=self.instance_id, why=error.message)
 
     async def _take(self, frame: frames.Message) -> str:
-        message = AgentMessage(self.instance_id, frame.request_id, frame.chat, frame.text, self.fence, frame.reply_to)
+        file_id = uploaded_id(frame.source) if isinstance(frame, frames.FileMessage) else ""
+        if isinstance(frame, frames.FileMessage) and not file_id:
+            log.warning("foreign_file_refused", instance=self.instance_id)
+            return frames.refusal(frame.request_id, "no_such_file")
+        message = AgentMessage(
+            *(self.instance_id, frame.request_id, frame.chat, frame.text, self.fence, frame.reply_to), file_id=file_id
+        )
         try:
             message_id = await asyncio.to_thread(self.parts.answers.take, message)
-        except NotYourChatError as error:
-            log.warning("foreign_chat_refused", instance=self.instance_id)
+        except (NotYourChatError, NotYourFileError) as error:
+            log.warning("foreign_answer_refused", instance=self.instance_id, why=error.message)
             return frames.refusal(frame.request_id, error.message)
         except HermesError as error:
             log.warning("answer_not_taken", instance=self.instance_id, why=error.message)
@@ -169,14 +178,18 @@ class AgentSocket:
         for waiting in await asyncio.to_thread(self.parts.incoming.waiting, self.instance_id):
             incoming = await asyncio.to_thread(self.parts.incoming.send, waiting.id, self.fence)
             if incoming is not None:
-                await self.socket.send(frames.inbound(incoming))
+                await self._send(incoming)
 
     async def _write_handed_on(self, incoming: Incoming) -> None:
         """Write a message, or put it back into the queue where the gateway does not read any more."""
         if not self.takes_messages:
             await asyncio.to_thread(self.parts.incoming.queue_again, incoming.id)
         else:
-            await self.socket.send(frames.inbound(incoming))
+            await self._send(incoming)
+
+    async def _send(self, incoming: Incoming) -> None:
+        files = await asyncio.to_thread(self.parts.addressed, incoming) if incoming.files else ()
+        await self.socket.send(frames.inbound(incoming, files))
 
     async def _deliver_command(self, command: Incoming) -> None:
         """Write a word to an agent at work, or drop it: one that comes late could approve what nobody has read."""

@@ -39,9 +39,9 @@ async def telegram_update(request: Request, parts: Parts) -> Response:
 
 @router.post("/webhooks/slack")
 async def slack_event(request: Request, parts: Parts) -> Response:
-    """Take an event of Slack's: 204 once it is a row, 401 for what Slack did not sign now, 503 to get it again.
+    """Take an event, or a pressed button, of Slack's: 204 once it is a row, 401 unsigned or late, 503 to get it again.
 
-    Slack's question whether the address is ours is answered with its own text.
+    Slack's question whether the address is ours is answered with its own text, and a button with 200, as documented.
     """
     if parts.slack is None:
         raise HTTPException(HTTPStatus.NOT_FOUND)
@@ -49,7 +49,9 @@ async def slack_event(request: Request, parts: Parts) -> Response:
     stamp, signature = headers.get(TIMESTAMP_HEADER, ""), headers.get(SIGNATURE_HEADER, "")
     challenge = await asyncio.to_thread(parts.slack.take, body, stamp, signature, time.time())
     parts.heard()
-    return PlainTextResponse(challenge) if challenge else Response(status_code=HTTPStatus.NO_CONTENT)
+    is_button = headers.get("content-type", "").startswith("application/x-www-form-urlencoded")
+    nothing = Response(status_code=HTTPStatus.OK if is_button else HTTPStatus.NO_CONTENT)
+    return PlainTextResponse(challenge) if challenge else nothing
 
 
 @router.get(whatsapp.WEBHOOK_PATH)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hermesops.model.messaging.messenger import Messenger
     from hermesops.settings.sections import MessengerSettings
     from hermesops.store.message_rows.accounts import MessengerAccounts
+    from hermesops.store.message_rows.agent_files import AgentFiles
     from hermesops.store.message_rows.incoming import IncomingMessages
     from hermesops.store.message_rows.outgoing import OutgoingMessages
     from hermesops.users.messaging.directory import MessageDirectory
@@ -39,6 +40,13 @@ def outgoing_messages(container: "Container | RowsContainer") -> "OutgoingMessag
     from hermesops.store.message_rows.outgoing import OutgoingMessages
 
     return OutgoingMessages(container.user_rows, container.messages)
+
+
+def agent_files(container: "Container | RowsContainer") -> "AgentFiles":
+    """Rows of files that agents send, sealed with the key of messages."""
+    from hermesops.store.message_rows.agent_files import AgentFiles
+
+    return AgentFiles(container.user_rows, container.messages)
 
 
 def message_bell(container: "Container | RowsContainer") -> "SharedBell | None":

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hermesops.base.narration import counted
 from hermesops.cli.console import table_lines
 from hermesops.views.users.messages import message
 
@@ -11,7 +12,10 @@ if TYPE_CHECKING:
     from hermesops.users.messaging.directory import MessageHistory
 
 COLUMNS = ("message", "messenger", "state", "age", "tries", "user_id", "kind", "answers", "detail")
-_MESSENGER_COLUMNS = ("messenger", "linked", "blocked", "delivered", "undelivered", "refused")
+_MESSENGER_COLUMNS = (
+    *("messenger", "linked", "blocked", "delivered", "undelivered"),
+    *("uncertain", "waiting", "refused"),
+)
 _FIELDS = ("messenger", "kind", "state", "detail", "user_id", "instance_id", "answers", "began", "sent", "due", "ended")
 
 
@@ -28,17 +32,22 @@ def history_lines(shown: "MessageHistory", now: datetime) -> list[str]:
 
 def status_lines(figures: "MessagingFigures") -> list[str]:
     """What alerts about messengers count: totals first, then each messenger, then agents without a socket."""
-    blocked, undelivered, refused = (
-        sum(getattr(each, name) for each in figures.messengers) for name in ("blocked", "undelivered", "refused")
+    blocked, undelivered, uncertain, waiting, refused = (
+        sum(getattr(each, name) for each in figures.messengers)
+        for name in ("blocked", "undelivered", "uncertain", "waiting", "refused")
     )
+    ended = sorted(messenger for messenger, is_open in figures.sessions.items() if not is_open)
     return [
-        f"sockets         {sum(figures.sockets.values())} of {len(figures.sockets)} running agents",
-        f"not routed      {figures.unrouted} accounts",
-        f"held            {figures.held} users",
-        f"no answer       {figures.unanswered} users, {figures.answered} answered",
-        f"undelivered     {undelivered} users",
-        f"token refused   {refused} users",
-        f"blocked         {blocked} users within a day",
+        f"sockets         {sum(figures.sockets.values())} of {counted(len(figures.sockets), 'running agent')}",
+        f"not routed      {counted(figures.unrouted, 'account')}",
+        f"held            {counted(figures.held, 'user')}",
+        f"no answer       {counted(figures.unanswered, 'user')}, {figures.answered} answered",
+        f"undelivered     {counted(undelivered, 'user')}",
+        f"uncertain       {counted(uncertain, 'user')}",
+        f"outside window  {counted(waiting, 'user')}",
+        f"token refused   {counted(refused, 'user')}",
+        f"blocked         {counted(blocked, 'user')} within a day",
+        f"no session      {', '.join(ended) or 'none'}",
         "",
         *table_lines(_MESSENGER_COLUMNS, [vars(each) for each in figures.messengers], "no messenger is in use"),
         "",

@@ -69,6 +69,7 @@ class FaultKind(StrEnum):
     MODEL_LIMITED = "model-limited", "the model answers a turn with 429"
     # Messengers
     MESSENGER_FAILS = "messenger-fails", "a messenger answers the bot with a 5xx", range(502, 600)
+    MESSENGER_HANGS = "messenger-hangs", "a messenger takes the bot's request and never answers"
     MESSENGER_REFUSES = "messenger-refuses-token", "a messenger answers the bot with 401, whatever its token is"
     # The platform's service for machines
     DATE_SHIFTED = "date-shifted", "machines get a time that is some seconds ahead, until it is cleared", _NONE, 42

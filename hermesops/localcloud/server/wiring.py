@@ -55,6 +55,7 @@ from hermesops.localcloud.vendors.stripe.books import PRICES
 from hermesops.localcloud.vendors.stripe.meters import METERS
 from hermesops.localcloud.vendors.stripe.server import EVENTS_PATH, LocalStripe
 from hermesops.localcloud.vendors.stripe.server import PREFIX as STRIPE
+from hermesops.localcloud.vendors.telegram import HANGS
 from hermesops.localcloud.vendors.users_door import door_in
 from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world import platform_forward, platform_socket
@@ -215,7 +216,9 @@ def _model_fault(faults: Faults) -> int:
 
 
 def _messenger_fault(faults: Faults) -> int:
-    """The status of a waiting fault of messengers; 0 without one."""
+    """The status of a waiting fault of messengers; 0 without one, ``HANGS`` for no answer."""
+    if faults.take(FaultKind.MESSENGER_HANGS):
+        return HANGS
     if faults.take(FaultKind.MESSENGER_REFUSES):
         return HTTPStatus.UNAUTHORIZED
     failing = faults.take(FaultKind.MESSENGER_FAILS)

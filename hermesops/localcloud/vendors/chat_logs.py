@@ -9,6 +9,7 @@ import structlog
 
 from hermesops.base.waiting import cancel
 from hermesops.localcloud.vendors.telegram_chats import Entry
+from hermesops.localcloud.vendors.vendor_files import VendorFile
 
 _MOST_ENTRIES = 500
 """Messages of a chat that are kept; older ones are forgotten."""
@@ -60,7 +61,14 @@ class ChatLog:
         """The texts that the bot wrote."""
         return [entry.text for entry in self.entries if entry.is_of_bot]
 
-    def add(self, text: str, *, is_of_bot: bool, buttons: Mapping[str, str] | None = None) -> int:
+    @property
+    def files(self) -> list[VendorFile]:
+        """The files that the bot sent."""
+        return [entry.file for entry in self.entries if entry.is_of_bot and entry.file]
+
+    def add(
+        self, text: str, *, is_of_bot: bool, buttons: Mapping[str, str] | None = None, file: VendorFile | None = None
+    ) -> int:
         """Add a message; returns its number, which grows.
 
         Args:
@@ -68,7 +76,7 @@ class ChatLog:
         """
         number = self.entries[-1].id + 1 if self.entries else 1
         row = [{"text": label, "callback_data": data} for data, label in (buttons or {}).items()]
-        self.entries.append(Entry(number, is_of_bot=is_of_bot, text=text, keyboard=[row] if row else ()))
+        self.entries.append(Entry(number, is_of_bot=is_of_bot, text=text, keyboard=[row] if row else (), file=file))
         del self.entries[:-_MOST_ENTRIES]
         self.changes.add()
         return number

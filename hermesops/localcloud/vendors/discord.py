@@ -2,8 +2,8 @@
 
 It counts what broke a limit. Nothing is kept on disk: with the world's end every chat is gone.
 
-Source: Discord, "Create Message", "Rate Limits", "Get Gateway Bot", "Receiving and Responding to Interactions", "Edit
-Current Application".
+Source: Discord, "Create Message", "Uploading Files", "Attachment Object", "Rate Limits", "Get Gateway Bot", "Receiving
+and Responding to Interactions", "Edit Current Application".
 """
 
 import asyncio
@@ -12,8 +12,9 @@ import math
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
@@ -30,6 +31,7 @@ from hermesops.errors import HermesError
 from hermesops.localcloud.vendors.chat_logs import Changes, ChatLog, Postbox, Report
 from hermesops.localcloud.vendors.discord_gateway import LocalGateway
 from hermesops.localcloud.vendors.users_door import UsersDoor
+from hermesops.localcloud.vendors.vendor_files import VendorFile, VendorFiles, form_of
 from hermesops.model.messaging.messenger import LIMITS, Messenger
 
 PREFIX = "/discord"
@@ -47,6 +49,7 @@ _ANSWER_S = 3.0
 _TYPING_S = 10.0
 _SESSION_S, _LOOK_S = 60.0, 0.2
 _EPOCH_MS = 1_420_070_400_000
+_LARGEST_FILE = 10 << 20
 
 log = structlog.get_logger()
 
@@ -106,6 +109,7 @@ class LocalDiscord:
         self._pressing: set[asyncio.Task[None]] = set()
         self._postbox = Postbox(self.deliver)
         self.post = self._postbox.post
+        self.files = VendorFiles("9")
         self._all: deque[float] = deque()
         self._nonces: dict[str, str] = {}
         self._limited_until, self._is_known = float("-inf"), False
@@ -134,6 +138,8 @@ class LocalDiscord:
             Route("/applications/{app}/commands", self._set_commands, methods=["PUT"]),
             Route("/channels/{chat}/messages", self._read, methods=["GET"]),
             Route("/channels/{chat}/messages", self._write, methods=["POST"]),
+            Route("/channels/{chat}/messages/{message}", self._read_one, methods=["GET"]),
+            Route("/attachments/{id}", self._file, methods=["GET"]),
             Route("/channels/{chat}/typing", self._type, methods=["POST"]),
         ]
 
@@ -158,6 +164,19 @@ class LocalDiscord:
         }
         person.kept.append(message)
         return message
+
+    def sending(self, id_: str, files: Sequence[VendorFile], text: str = "") -> Report:
+        """The message of a person with files."""
+        attachments = [
+            {
+                "id": self.files.add(file),
+                "filename": file.name,
+                "content_type": file.media_type,
+                "size": len(file.content),
+            }
+            for file in files
+        ]
+        return self.message(id_, text, attachments=attachments)
 
     async def deliver(self, message: Report) -> None:
         """Send a message to the session of the bot; before there was one, a local world waits for it.
@@ -288,6 +307,22 @@ class LocalDiscord:
         later = [message for message in person.kept if int(message["id"]) > after][:most]
         return JSONResponse([dict(message) for message in reversed(later)])
 
+    async def _read_one(self, request: Request) -> Response:
+        if refusal := self._refusal(request):
+            return refusal
+        person = self._of_chat(request)
+        kept = person.kept if person else ()
+        message = next((dict(each) for each in kept if each["id"] == request.path_params["message"]), None)
+        if message is None:
+            return _failure(HTTPStatus.NOT_FOUND, 10008, "Unknown Message")
+        root = request.scope.get("root_path", "")
+        for each in message.get("attachments", ()):
+            each["url"] = str(request.url.replace(path=f"{root}/attachments/{each['id']}", query=""))
+        return JSONResponse(message)
+
+    async def _file(self, request: Request) -> Response:
+        return self.files.answer(request.path_params["id"])
+
     async def _type(self, request: Request) -> Response:
         if refusal := self._refusal(request):
             return refusal
@@ -302,12 +337,16 @@ class LocalDiscord:
     async def _write(self, request: Request) -> Response:
         if refusal := self._refusal(request):
             return refusal
-        body, person = await request.json(), self._of_chat(request)
+        body, file = await self._posted_message(request)
+        person = self._of_chat(request)
         if person is None or person.is_blocked:
             words = "Cannot send messages to this user" if person else "Unknown Channel"
             status = HTTPStatus.FORBIDDEN if person else HTTPStatus.NOT_FOUND
             return _failure(status, 50007 if person else 10003, words)
-        text = str(body.get("content", ""))
+        text = file.shown if file else str(body.get("content", ""))
+        if file is not None and not 0 < len(file.content) <= _LARGEST_FILE:
+            self.broken["file"] += 1
+            return _failure(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, 40005, "Request entity too large")
         if not text.strip() or LIMITS[Messenger.DISCORD].length(text) > LIMITS[Messenger.DISCORD].most:
             self.broken["text"] += 1
             return _failure(HTTPStatus.BAD_REQUEST, 50035, "Invalid Form Body")
@@ -315,13 +354,16 @@ class LocalDiscord:
         self._break("embed", not int(body.get("flags", 0)) & 4)
         buttons = [button for row in body.get("components", ()) for button in row["components"]]
         labels = {button["custom_id"]: button["label"] for button in buttons}
-        return self._taken(
-            person, text, labels, str(body.get("nonce", "")), is_enforced=body.get("enforce_nonce") is True
-        )
+        shown = partial(person.log.add, text, is_of_bot=True, buttons=labels, file=file)
+        return self._taken(person, shown, str(body.get("nonce", "")), is_enforced=body.get("enforce_nonce") is True)
 
-    def _taken(
-        self, person: Person, text: str, buttons: Mapping[str, str], nonce: str, *, is_enforced: bool
-    ) -> Response:
+    async def _posted_message(self, request: Request) -> tuple[Mapping[str, Any], VendorFile | None]:
+        if not request.headers.get("content-type", "").startswith("multipart/"):
+            return await request.json(), None
+        fields, file = await form_of(request, "files[0]")
+        return json.loads(fields["payload_json"]), file
+
+    def _taken(self, person: Person, show: Callable[[], int], nonce: str, *, is_enforced: bool) -> Response:
         left = self._left(person)
         if left < 0:
             self.broken["pace"] += 1
@@ -335,7 +377,7 @@ class LocalDiscord:
         if is_enforced and nonce and key in self._nonces:
             return JSONResponse({"id": self._nonces[key], "nonce": nonce}, headers=headers)
         id_ = self._nonces[key] = self._next_id()
-        person.log.add(text, is_of_bot=True, buttons=buttons)
+        show()
         person.typing_until = 0.0
         return JSONResponse({"id": id_, "channel_id": person.chat, "nonce": nonce}, headers=headers)
 

@@ -3,9 +3,11 @@
 It counts what broke a limit. Nothing is kept on disk: with the world's end every chat is gone.
 
 Source: Slack, "The Events API" (three seconds, three retries), "Verifying requests from Slack", ``chat.postMessage``,
-``auth.test``, "Rate limits", "Truncating content".
+``auth.test``, ``files.info``, ``files.getUploadURLExternal``, ``files.completeUploadExternal``, "Rate limits",
+"Truncating content", "Block Kit", "Handling user interaction".
 """
 
+import asyncio
 import hmac
 import json
 import math
@@ -17,6 +19,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 from starlette.requests import Request
@@ -27,6 +30,7 @@ from hermesops.base.waiting import pause
 from hermesops.errors import HermesError
 from hermesops.localcloud.vendors.chat_logs import Changes, ChatLog, Postbox
 from hermesops.localcloud.vendors.users_door import UsersDoor
+from hermesops.localcloud.vendors.vendor_files import VendorFile, VendorFiles
 from hermesops.model.messaging.messenger import LIMITS, Messenger
 
 PREFIX = "/slack"
@@ -45,6 +49,9 @@ _BURST = 3
 
 _ANSWER_S = 3.0
 _IDS_FROM = 10**6
+_LARGEST_FILE = 1_000_000_000
+_LONGEST_SECTION, _LONGEST_LABEL = 3000, 75
+_UPPER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _SPECIAL = ("<!", "<@", "<#")
 
 
@@ -112,6 +119,10 @@ class LocalSlack:
         self.post = self._postbox.post
         self.open, self.close = self._postbox.open, self._postbox.close
         self._limited_until, self._is_known = float("-inf"), False
+        self._pressing: set[asyncio.Task[None]] = set()
+        self.files = VendorFiles("F0", _UPPER, 9)
+        self._uploads: dict[str, VendorFile] = {}
+        """Files without a channel yet, by id; without content where only their place was asked for."""
 
     def begin_after(self, seconds: float) -> None:
         """Number events above all that an earlier process may have sent, by seconds since 1970."""
@@ -119,7 +130,11 @@ class LocalSlack:
 
     def routes(self) -> list[Route]:
         """Routes of the stand-in, to be mounted below its prefix."""
-        return [Route("/{method}", self._call, methods=["POST"])]
+        return [
+            Route("/files/{id}", self._file, methods=["GET"]),
+            Route("/upload/{id}", self._upload, methods=["POST"]),
+            Route("/{method}", self._call, methods=["POST"]),
+        ]
 
     def channel(self, person: str) -> Channel:
         """A person's channel with the app. ``person`` is a word of capitals and digits."""
@@ -138,6 +153,41 @@ class LocalSlack:
             "text": escaped,
         }
         return self._event({**message, **more})
+
+    def pressing(self, person: str, action_id: str) -> bytes:
+        """The body of an interaction: a button of the bot's last message that a person presses."""
+        channel, stamp = self.channel(person), f"{time.time():.6f}"
+        payload = {
+            "type": "block_actions",
+            "user": {"id": f"U{person}", "team_id": _TEAM},
+            "channel": {"id": channel.id},
+            "actions": [{"type": "button", "action_id": action_id, "action_ts": stamp}],
+        }
+        return urlencode({"payload": json.dumps(payload)}).encode()
+
+    def press(self, person: str, action_id: str) -> bool:
+        """Press a button as a person; Slack sends it once."""
+        task = asyncio.ensure_future(self._press(self.pressing(person, action_id)))
+        self._pressing.add(task)
+        task.add_done_callback(self._pressing.discard)
+        return True
+
+    async def _press(self, body: bytes) -> None:
+        response = await self._posted(body, {"content-type": "application/x-www-form-urlencoded"})
+        if response is not None and response.is_success:
+            self._heard()
+
+    def sending(self, person: str, file: VendorFile, text: str = "") -> Mapping[str, Any]:
+        """The event of a file that a person sends, with a text or without one."""
+        id_ = self.files.add(file)
+        shared = {
+            "id": id_,
+            "name": file.name,
+            "mimetype": file.media_type,
+            "size": len(file.content),
+            "mode": "hosted",
+        }
+        return self.message(person, text, subtype="file_share", files=[shared])
 
     def limit(self, seconds: float) -> None:
         """Take no message of any channel for a time, as Slack does where there were too many."""
@@ -171,8 +221,10 @@ class LocalSlack:
         raise TimeoutError("the webhook takes nothing")
 
     async def _post(self, content: Mapping[str, Any], more: Mapping[str, str]) -> httpx.Response | None:
-        body = json.dumps(dict(content)).encode()
-        headers = {"content-type": "application/json", **self.signed(body), **more}
+        return await self._posted(json.dumps(dict(content)).encode(), {"content-type": "application/json", **more})
+
+    async def _posted(self, body: bytes, more: Mapping[str, str]) -> httpx.Response | None:
+        headers = {**self.signed(body), **more}
         try:
             return await self._door().request("POST", self.webhook, content=body, headers=headers, within_s=_ANSWER_S)
         except (httpx.HTTPError, HermesError):
@@ -196,7 +248,53 @@ class LocalSlack:
                 return JSONResponse({"ok": True, "user": "local_hermes", "team_id": _TEAM, "bot_id": _BOT})
             case "chat.postMessage":
                 return self._write(await request.json())
+            case "files.info":
+                return self._info(request, str((await request.form()).get("file")))
+            case "files.getUploadURLExternal":
+                form = await request.form()
+                return self._place(request, str(form.get("filename")), str(form.get("length")))
+            case "files.completeUploadExternal":
+                return self._complete(await request.json())
         return _failure("unknown_method")
+
+    def _info(self, request: Request, id_: str) -> Response:
+        if self.files.get(id_) is None:
+            return _failure("file_not_found")
+        url = str(request.url.replace(path=f"{request.scope.get('root_path', '')}/files/{id_}"))
+        return JSONResponse({"ok": True, "file": {"id": id_, "url_private_download": url}})
+
+    async def _file(self, request: Request) -> Response:
+        if request.headers.get("authorization") != f"Bearer {self.token}":
+            return Response("<html>sign in</html>", media_type="text/html")  # as Slack's host of files
+        return self.files.answer(request.path_params["id"])
+
+    def _place(self, request: Request, name: str, length: str) -> Response:
+        if not name or not length.isdigit() or not 0 < int(length) <= _LARGEST_FILE:
+            self.broken["file"] += 1
+            return _failure("invalid_arguments")
+        id_ = self.files.add(VendorFile(name, b""))
+        self._uploads[id_] = VendorFile(name, b"")
+        url = str(request.url.replace(path=f"{request.scope.get('root_path', '')}/upload/{id_}"))
+        return JSONResponse({"ok": True, "upload_url": url, "file_id": id_})
+
+    async def _upload(self, request: Request) -> Response:
+        id_ = request.path_params["id"]
+        if id_ not in self._uploads:
+            return Response(status_code=HTTPStatus.NOT_FOUND)
+        self._uploads[id_] = VendorFile(self._uploads[id_].name, await request.body())
+        return Response("OK")
+
+    def _complete(self, body: Mapping[str, Any]) -> Response:
+        channel = self.channels.get(str(body.get("channel_id")))
+        file = self._uploads.get(str(body["files"][0]["id"]))
+        if channel is None or file is None or not file.content:
+            return _failure("file_not_found" if channel else "channel_not_found")
+        if wait_s := self._wait_s(channel):
+            return JSONResponse(
+                {"ok": False, "error": "ratelimited"}, HTTPStatus.TOO_MANY_REQUESTS, {"retry-after": str(wait_s)}
+            )
+        channel.log.add(file.shown, is_of_bot=True, file=file)
+        return JSONResponse({"ok": True, "files": [{"id": body["files"][0]["id"]}]})
 
     def _write(self, body: Mapping[str, Any]) -> Response:
         channel, text = self.channels.get(str(body.get("channel"))), str(body.get("text", ""))
@@ -211,9 +309,19 @@ class LocalSlack:
             return _failure("msg_too_long" if text.strip() else "no_text")
         self.broken["mention"] += any(word in text for word in _SPECIAL)
         self.broken["unfurl"] += body.get("unfurl_links") is not False
+        labels = self._labels(body.get("blocks") or ())
         self.broken += Counter()  # drops zeros
-        channel.log.add(text, is_of_bot=True)
+        channel.log.add(text, is_of_bot=True, buttons=labels)
         return JSONResponse({"ok": True, "channel": channel.id, "ts": f"{time.time():.6f}"})
+
+    def _labels(self, blocks: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+        """Labels of buttons by their ids; a block that Slack would refuse counts as broken."""
+        texts = [block["text"]["text"] for block in blocks if block["type"] == "section"]
+        buttons = [each for block in blocks if block["type"] == "actions" for each in block["elements"]]
+        labels = {str(each["action_id"]): str(each["text"]["text"]) for each in buttons}
+        self.broken["blocks"] += any(len(text) > _LONGEST_SECTION for text in texts)
+        self.broken["blocks"] += any(len(label) > _LONGEST_LABEL for label in labels.values())
+        return labels
 
     def _wait_s(self, channel: Channel) -> int:
         """Seconds that the bot has to wait, 0 for none. Only a limit of which it knew is one that it broke."""

@@ -3,7 +3,8 @@
 It counts what broke a limit. Nothing is kept on disk: with the world's end every chat is gone.
 
 Source: Telegram Bot API, "Making requests", ``setWebhook``, ``getWebhookInfo``, ``sendMessage``, ``editMessageText``,
-"ResponseParameters", "Update"; its FAQ for bots, "My bot is hitting limits".
+``sendDocument``, ``getFile``, "Sending files", "ResponseParameters", "Update"; its FAQ for bots, "My bot is hitting
+limits".
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import secrets
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
@@ -25,6 +27,7 @@ from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError
 from hermesops.localcloud.vendors.telegram_chats import TYPING_S, Chat, Entry
 from hermesops.localcloud.vendors.users_door import UsersDoor
+from hermesops.localcloud.vendors.vendor_files import VendorFile, VendorFiles, form_of
 from hermesops.model.messaging.messenger import LIMITS, Messenger
 
 PREFIX = "/telegram"
@@ -35,10 +38,17 @@ WEBHOOK_PATH = "/webhooks/telegram"
 """Path of the users' API that takes updates."""
 
 _A_SECOND = 30
+HANGS = -1
+"""In the place of the status of a fault by which a call is answered far too late."""
+
+_HANGS_S = 60.0
 _ANSWER_S = 10.0
 _AGAIN_S = 0.5
 _MOST_TRIES = 60
 _MOST_WAITING = 1_000
+_LARGEST_READ, _LARGEST_SENT = 20_000_000, 50_000_000
+"""Bytes of a file that a bot may read, and send."""
+
 _IDS_FROM = 10**6
 """Size of a second's ids: ids of a new process are above those of one before it, whose rows may be there still."""
 
@@ -53,7 +63,7 @@ class LocalTelegram:
         clock: Seconds of a clock that does not go back.
         webhook: Takes updates, until ``setWebhook`` says otherwise; ``secret`` proves them.
         heard: Called for each update that was taken.
-        fault: Asked at each call of the bot: the status to answer with, 0 for none.
+        fault: Asked at each call of the bot: the status to answer with, 0 for none, ``HANGS`` for far too late.
         door: Says where updates go, at each.
     """
 
@@ -81,6 +91,7 @@ class LocalTelegram:
         self.clock = clock
         self._heard, self._door = heard, door
         self.fault = fault
+        self.files = VendorFiles("AgAC")
         self._updates = 0
         self._messages = 0
         self._all: deque[float] = deque()
@@ -95,7 +106,10 @@ class LocalTelegram:
 
     def routes(self) -> list[Route]:
         """Routes of the stand-in, to be mounted below its prefix."""
-        return [Route("/bot{token}/{method}", self._call, methods=["POST"])]
+        return [
+            Route("/bot{token}/{method}", self._call, methods=["POST"]),
+            Route("/file/bot{token}/files/{id}", self._file, methods=["GET"]),
+        ]
 
     def open(self) -> None:
         """Deliver updates from now on, in their order."""
@@ -126,6 +140,19 @@ class LocalTelegram:
         self._change()
         message = {**_authored(chat), "message_id": self._messages, "date": int(time.time()), "text": text}
         return self._update({"message": message})
+
+    def sending(self, person: int, file: VendorFile, kind: str = "document", caption: str = "") -> Mapping[str, Any]:
+        """The update of a file that a person sends: a ``document``, or as the Bot API calls another kind."""
+        chat, id_ = self.chat(person), self.files.add(file)
+        chat.add(Entry(self._next_message(), is_of_bot=False, text=file.shown, file=file))
+        self._change()
+        content: Any = {"file_id": id_, "file_unique_id": id_[-8:], "file_size": len(file.content)}
+        if kind == "photo":
+            content = [{**content, "width": 90, "height": 90}, {**content, "width": 800, "height": 800}]
+        else:
+            content |= {"file_name": file.name, "mime_type": file.media_type}
+        message = {**_authored(chat), "message_id": self._messages, "date": int(time.time()), kind: content}
+        return self._update({"message": {**message, **({"caption": caption} if caption else {})}})
 
     def pressing(self, person: int, message_id: int, data: str) -> Mapping[str, Any]:
         """The update of a button that a person presses."""
@@ -204,10 +231,12 @@ class LocalTelegram:
     # The Bot API
 
     async def _call(self, request: Request) -> Response:
-        if status := self.fault():
+        if status := await self._status_of_fault():
             return _failure(status, "Unauthorized" if status == HTTPStatus.UNAUTHORIZED else "Bad Gateway")
         if request.path_params["token"] != self.token:
             return _failure(HTTPStatus.UNAUTHORIZED, "Unauthorized")
+        if request.path_params["method"] == "sendDocument":
+            return await self._send_file(request)
         body = await request.json()
         match request.path_params["method"]:
             case "setWebhook":
@@ -219,9 +248,36 @@ class LocalTelegram:
                 return _success({"id": 1, "is_bot": True, "username": BOT})
             case "answerCallbackQuery":
                 return _success(True)
+            case "getFile":
+                return self._file_info(str(body.get("file_id")))
             case "sendMessage" | "sendChatAction" | "editMessageText" as method:
                 return self._to_chat(method, body)
         return _failure(HTTPStatus.NOT_FOUND, "Not Found")
+
+    def _file_info(self, id_: str) -> Response:
+        file = self.files.get(id_)
+        if file is None or len(file.content) > _LARGEST_READ:
+            return _failure(HTTPStatus.BAD_REQUEST, f"Bad Request: {'file is too big' if file else 'wrong file_id'}")
+        return _success({"file_id": id_, "file_size": len(file.content), "file_path": f"files/{id_}"})
+
+    async def _file(self, request: Request) -> Response:
+        if request.path_params["token"] != self.token:
+            return _failure(HTTPStatus.UNAUTHORIZED, "Unauthorized")
+        return self.files.answer(request.path_params["id"])
+
+    async def _send_file(self, request: Request) -> Response:
+        fields, file = await form_of(request, "document")
+        if file is None or not file.content or len(file.content) > _LARGEST_SENT:
+            self.broken["file"] += 1
+            return _failure(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Request Entity Too Large")
+        return self._to_chat("sendDocument", {"chat_id": int(fields["chat_id"]), "text": file.shown, "file": file})
+
+    async def _status_of_fault(self) -> int:
+        """The status of a fault, after a while for one that hangs; 0 without one."""
+        if (status := self.fault()) != HANGS:
+            return status
+        await pause(_HANGS_S)
+        return HTTPStatus.GATEWAY_TIMEOUT
 
     def _webhook_info(self) -> dict[str, Any]:
         info: dict[str, Any] = {
@@ -254,7 +310,9 @@ class LocalTelegram:
             words = f"Too Many Requests: retry after {wait_s}"
             return _failure(HTTPStatus.TOO_MANY_REQUESTS, words, parameters={"retry_after": wait_s})
         keyboard = (body.get("reply_markup") or {}).get("inline_keyboard") or ()
-        entry = Entry(0, is_of_bot=True, text=text, entities=body.get("entities") or (), keyboard=keyboard)
+        entry = Entry(
+            0, is_of_bot=True, text=text, entities=body.get("entities") or (), keyboard=keyboard, file=body.get("file")
+        )
         id_ = self._kept(chat, entry, body.get("message_id") if is_edit else None)
         if id_ is None:
             return _failure(HTTPStatus.BAD_REQUEST, "Bad Request: message to edit not found")
@@ -266,7 +324,7 @@ class LocalTelegram:
         if edited is not None:
             return edited if chat.edit(edited, entry) else None
         id_ = self._next_message()
-        chat.add(Entry(id_, is_of_bot=True, text=entry.text, entities=entry.entities, keyboard=entry.keyboard))
+        chat.add(replace(entry, id=id_))
         return id_
 
     def _limit_of_all_s(self) -> int:

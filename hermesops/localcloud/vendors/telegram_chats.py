@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hermesops.localcloud.vendors.vendor_files import VendorFile
+
 _BURST = 3
 """Messages of a chat that may come faster than one a second."""
 
@@ -24,6 +26,7 @@ class Entry:
         entities: Formatting, as the Bot API has it: ranges of UTF-16 units.
         keyboard: Rows of buttons below the text.
         edits: How often the bot has changed it.
+        file: Whose name is in the text.
     """
 
     id: int
@@ -32,6 +35,7 @@ class Entry:
     entities: Sequence[Mapping[str, Any]] = ()
     keyboard: Sequence[Sequence[Mapping[str, Any]]] = ()
     edits: int = 0
+    file: VendorFile | None = None
 
 
 @dataclass
@@ -59,6 +63,11 @@ class Chat:
     def texts(self) -> list[str]:
         """The texts that the bot wrote, as they are now."""
         return [entry.text for entry in self.entries if entry.is_of_bot]
+
+    @property
+    def files(self) -> list[VendorFile]:
+        """The files that the bot sent."""
+        return [entry.file for entry in self.entries if entry.is_of_bot and entry.file]
 
     def add(self, entry: Entry) -> None:
         """Add a message; a message of the bot ends its typing."""

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from hermesops.base.network.http import blank_context, own_client
-from hermesops.localcloud.world.files import read_object, write_object
+from hermesops.localcloud.world.files import read_users_door, write_object
 
 
 @dataclass(frozen=True)
@@ -79,5 +79,5 @@ def door_in(file: Path) -> UsersDoor:
     Raises:
         BrokenInvariantError: The file is damaged.
     """
-    fields = read_object(file) or {}
+    fields = read_users_door(file)
     return UsersDoor(*(str(fields.get(name, "")) for name in ("url", "host", "authorities")))

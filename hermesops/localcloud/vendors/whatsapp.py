@@ -2,9 +2,9 @@
 
 It counts what broke a limit. Nothing is kept on disk: with the world's end every chat is gone.
 
-Source: WhatsApp Business Platform, "Send messages", "messages webhook reference", "Status messages webhook reference",
-"Error codes", "Throughput", "Pair rate limits", "Customer service windows", "Webhook overrides", "Business-scoped user
-IDs".
+Source: WhatsApp Business Platform, "Send messages", "Media" (ids, addresses for five minutes, sizes by type),
+"messages webhook reference", "Status messages webhook reference", "Error codes", "Throughput", "Pair rate limits",
+"Customer service windows", "Webhook overrides", "Business-scoped user IDs".
 """
 
 import hmac
@@ -27,6 +27,7 @@ from hermesops.base.waiting import pause
 from hermesops.errors import HermesError
 from hermesops.localcloud.vendors.chat_logs import Changes, ChatLog, Postbox, Report
 from hermesops.localcloud.vendors.users_door import UsersDoor
+from hermesops.localcloud.vendors.vendor_files import VendorFile, VendorFiles, form_of
 from hermesops.model.messaging.messenger import LIMITS, WINDOWS, Messenger
 
 PREFIX = "/whatsapp"
@@ -44,6 +45,22 @@ _ANSWER_S = 10.0
 _AGAIN_S = 0.5
 _MOST_TRIES = 60
 _LONGEST_WITH_BUTTONS, _MOST_BUTTONS = 1024, 3
+_ADDRESS_S = 300.0
+"""Seconds for which the address of a file is valid."""
+
+_TYPING_S = 25.0
+_MB = 1_000_000
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_SIZES: Mapping[str, int] = {
+    **dict.fromkeys(("image/jpeg", "image/png"), 5 * _MB),
+    **dict.fromkeys(("audio/aac", "audio/amr", "audio/mpeg", "audio/mp4", "audio/ogg"), 16 * _MB),
+    **dict.fromkeys(("video/mp4", "video/3gp"), 16 * _MB),
+    **dict.fromkeys(("text/plain", "application/pdf", "application/msword", "application/vnd.ms-excel"), 100 * _MB),
+    f"{_OFFICE}wordprocessingml.document": 100 * _MB,
+    f"{_OFFICE}spreadsheetml.sheet": 100 * _MB,
+    f"{_OFFICE}presentationml.presentation": 100 * _MB,
+}
+"""Bytes of a file that the number may send, by type."""
 
 
 @dataclass
@@ -56,6 +73,8 @@ class Person:
         is_hidden: Whether WhatsApp shows the id alone.
         heard_at: When the person wrote last, by the stand-in's clock.
         is_blocked: Whether the person has blocked the number, which WhatsApp tells nobody.
+        typing: How often the number showed that it writes, and ``typing_until`` until when that is shown.
+        messages: Ids of what the person wrote; ``read`` has those that are marked as read.
     """
 
     number: str
@@ -65,6 +84,10 @@ class Person:
     is_hidden: bool = False
     heard_at: float = float("-inf")
     is_blocked: bool = False
+    typing: int = 0
+    typing_until: float = float("-inf")
+    messages: list[str] = field(default_factory=list, repr=False)
+    read: set[str] = field(default_factory=set, repr=False)
     _full_at: float = float("-inf")
 
     def is_too_fast(self, now: float) -> bool:
@@ -108,6 +131,8 @@ class LocalWhatsApp:
         self._heard, self._door = heard, door
         self._all: deque[float] = deque()
         self._limited_until, self._is_known = float("-inf"), False
+        self.files = VendorFiles()
+        self._addresses: dict[str, tuple[str, float]] = {}
         self._postbox = Postbox(self.deliver)
         self.post = self._postbox.post
         self.open, self.close = self._postbox.open, self._postbox.close
@@ -119,6 +144,9 @@ class LocalWhatsApp:
         return [
             Route(f"/{PHONE}", self._number, methods=["GET"]),
             Route(f"/{PHONE}/messages", self._send, methods=["POST"]),
+            Route(f"/{PHONE}/media", self._upload, methods=["POST"]),
+            Route("/media/{address}", self._file, methods=["GET"]),
+            Route("/{id:int}", self._media, methods=["GET"]),
             Route(f"/{ACCOUNT}/subscribed_apps", self._webhooks, methods=["GET", "POST"]),
         ]
 
@@ -144,7 +172,15 @@ class LocalWhatsApp:
             **({} if "type" in more else {"type": "text", "text": {"body": text}}),
             **more,
         }
+        person.messages.append(str(message["id"]))
         return _report({"contacts": [contact if person.is_hidden else {**contact, "wa_id": number}]}, [message], ())
+
+    def sending(self, number: str, file: VendorFile, kind: str = "document", caption: str = "") -> Report:
+        """The report of a file that a person sends: an ``image``, ``audio``, ``video`` or ``document``."""
+        content = {"id": self.files.add(file), "mime_type": file.media_type, "sha256": sha256(file.content).hexdigest()}
+        content |= {"filename": file.name} if kind == "document" else {}
+        content |= {"caption": caption} if caption else {}
+        return self.message(number, file.shown, type=kind, **{kind: content})
 
     def pressing(self, number: str, id_: str, title: str) -> Report:
         """The report of a button that a person presses."""
@@ -210,12 +246,42 @@ class LocalWhatsApp:
         except (httpx.HTTPError, HermesError):
             return None
 
+    async def _upload(self, request: Request) -> Response:
+        if not self._is_signed(request):
+            return _failure(190, "Invalid OAuth access token", HTTPStatus.UNAUTHORIZED)
+        fields, file = await form_of(request, "file")
+        is_taken = file is not None and 0 < len(file.content) <= _SIZES.get(file.media_type, 0)
+        if file is None or not is_taken or fields.get("messaging_product") != "whatsapp":
+            self.broken["file"] += 1
+            return _failure(100, "Param file must be a file of a supported type")
+        return JSONResponse({"id": self.files.add(file)})
+
+    async def _media(self, request: Request) -> Response:
+        if not self._is_signed(request):
+            return _failure(190, "Invalid OAuth access token", HTTPStatus.UNAUTHORIZED)
+        id_, address = str(request.path_params["id"]), secrets.token_urlsafe(16)
+        if self.files.get(id_) is None:
+            return _failure(100, "Object does not exist")
+        self._addresses[address] = id_, self.clock() + _ADDRESS_S
+        url = str(request.url.replace(path=f"{request.scope.get('root_path', '')}/media/{address}"))
+        return JSONResponse({"messaging_product": "whatsapp", "url": url, "id": id_})
+
+    async def _file(self, request: Request) -> Response:
+        id_, until = self._addresses.get(request.path_params["address"], ("", 0.0))
+        if not self._is_signed(request) or self.clock() > until:
+            return Response(status_code=HTTPStatus.NOT_FOUND)
+        return self.files.answer(id_)
+
     async def _send(self, request: Request) -> Response:
         if not self._is_signed(request):
             return _failure(190, "Invalid OAuth access token", HTTPStatus.UNAUTHORIZED)
         body = await request.json()
+        if body.get("status") == "read":
+            return self._read(body)
         person = self._named(body)
         text, buttons = _content(body)
+        file = self.files.get(str(body.get(str(body.get("type")), {}).get("id")))
+        text = file.shown if file else text
         if (
             person is None
             or not text.strip()
@@ -228,9 +294,25 @@ class LocalWhatsApp:
         self.broken += Counter()  # drops zeros
         if refusal := self._limit_of(person):
             return refusal
-        return self._taken(person, text, buttons, str(body.get("biz_opaque_callback_data", "")))
+        return self._taken(person, text, buttons, file, str(body.get("biz_opaque_callback_data", "")))
 
-    def _taken(self, person: Person, text: str, buttons: Mapping[str, str], ours: str) -> Response:
+    def _read(self, body: Mapping[str, Any]) -> Response:
+        """Mark a message as read, and show the number as writing where that is wanted."""
+        id_ = str(body.get("message_id"))
+        person = next((each for each in self.people.values() if id_ in each.messages), None)
+        if person is None or body.get("typing_indicator", {"type": "text"}) != {"type": "text"}:
+            self.broken["read"] += 1
+            return _failure(131009, "Parameter value is not valid")
+        person.read.add(id_)
+        if "typing_indicator" in body:
+            person.typing += 1
+            person.typing_until = self.clock() + _TYPING_S
+        self.changes.add()
+        return JSONResponse({"success": True})
+
+    def _taken(
+        self, person: Person, text: str, buttons: Mapping[str, str], file: VendorFile | None, ours: str
+    ) -> Response:
         """Take a message; what becomes of it is reported later, as Meta does."""
         id_ = f"wamid.{secrets.token_urlsafe(24)}"
         status = {"id": id_, "recipient_user_id": person.user_id, "timestamp": str(int(time.time()))}
@@ -242,7 +324,8 @@ class LocalWhatsApp:
         elif person.is_blocked:
             self.report(_failed(status, 131026, "Message undeliverable"))
         else:
-            person.log.add(text, is_of_bot=True, buttons=buttons)
+            person.typing_until = float("-inf")
+            person.log.add(text, is_of_bot=True, buttons=buttons, file=file)
         contact = {"input": person.number, "wa_id": person.number}
         return JSONResponse({"messaging_product": "whatsapp", "contacts": [contact], "messages": [{"id": id_}]})
 

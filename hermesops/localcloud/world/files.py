@@ -145,6 +145,7 @@ def key_of(path: Path, prefix: str) -> str:
 
 
 _LOCAL_UP = Hint(("local", "up"), "writes it anew")
+_STACK_UP = Hint(("stack", "up", "platform"), "writes it anew once the file is removed")
 
 
 def read_object(path: Path, *, hint: Hint = _LOCAL_UP) -> dict[str, Any] | None:
@@ -162,6 +163,15 @@ def read_object(path: Path, *, hint: Hint = _LOCAL_UP) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise BrokenInvariantError(f"{path} is damaged: it is not a JSON object", hint=hint)
     return value
+
+
+def read_users_door(path: Path) -> dict[str, Any]:
+    """What ``stack up platform`` wrote of the platform's door; empty where there is none.
+
+    Raises:
+        BrokenInvariantError: The file is damaged; ``local up`` leaves it as it is.
+    """
+    return read_object(path, hint=_STACK_UP) or {}
 
 
 def write_object(path: Path, value: Mapping[str, object]) -> None:

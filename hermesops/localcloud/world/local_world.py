@@ -24,7 +24,7 @@ from hermesops.localcloud.server.process import NARRATION, ServerProcess
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import ImageRow, MachineRow, MachineStatus
 from hermesops.localcloud.world.driver_choice import DriverChoice
-from hermesops.localcloud.world.files import WorldFiles, read_object, write_object
+from hermesops.localcloud.world.files import WorldFiles, read_object, read_users_door, write_object
 from hermesops.model.ids import MachineId
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class World:
         """Observe the world.
 
         Raises:
-            BrokenInvariantError: ``world.json`` is damaged.
+            BrokenInvariantError: ``world.json``, or the file of the platform's door, is damaged.
             UnavailableError: The server runs and does not answer.
         """
         if not self._process.pid():
@@ -172,7 +172,7 @@ class World:
             raise UnavailableError(
                 "the local world's server runs but does not answer yet", hint=f"its log: {self._files.log}"
             )
-        door = str((read_object(self._files.users_door) or {}).get("url", ""))
+        door = str(read_users_door(self._files.users_door).get("url", ""))
         return replace(status, users_url=door, connector_url=door) if door else status
 
     async def down(self, *, purge: bool, report: Callable[[str], None]) -> None:

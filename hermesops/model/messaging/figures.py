@@ -14,7 +14,9 @@ class MessengerUsers:
         linked: Those with an account that has not blocked the bot.
         blocked: Those with an account that blocked it within the last day.
         delivered: Those who got an answer in the last minutes.
-        undelivered: Those with an answer that has waited for minutes, for whatever reason.
+        undelivered: Those with an answer that has waited for minutes, for whatever reason but their own silence.
+        uncertain: Those with an answer of the last minutes of which the messenger did not say that it has it.
+        waiting: Those with an answer that waits for their next message.
         refused: Those with an answer that waits because the messenger does not take the bot's token.
     """
 
@@ -23,6 +25,8 @@ class MessengerUsers:
     blocked: int = 0
     delivered: int = 0
     undelivered: int = 0
+    uncertain: int = 0
+    waiting: int = 0
     refused: int = 0
 
 
@@ -38,6 +42,7 @@ class MessagingFigures:
         answered: Users with a message that was answered in the last minutes.
         sockets: Whether each running agent has a socket, of those that should: its user has linked an account, or it
             had one before.
+        sessions: Whether the bot has a session, by messenger, of those that need one and have users.
         has_connector: Whether a connector held any socket within the last day.
     """
 
@@ -47,6 +52,7 @@ class MessagingFigures:
     answered: int = 0
     messengers: Sequence[MessengerUsers] = ()
     sockets: Mapping[InstanceId, bool] = field(default_factory=dict)
+    sessions: Mapping[str, bool] = field(default_factory=dict)
     has_connector: bool = False
 
     @property

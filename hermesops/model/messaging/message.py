@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from hermesops.model.ids import InstanceId, UserId
+from hermesops.model.messaging.files import AgentFile, UserFile
 from hermesops.model.messaging.messenger import Messenger, chat_name
 
 
@@ -91,6 +92,7 @@ class Update:
         display: The author's name as the messenger shows it.
         address: Where the bot writes to, if that is not the chat's id; empty where it is.
         written_at: When the user wrote it, where the bot may answer for a limited time alone.
+        files: At most ``files.MOST``.
     """
 
     messenger: Messenger
@@ -102,6 +104,7 @@ class Update:
     display: str = field(default="", repr=False)
     address: str = field(default="", repr=False)
     written_at: datetime | None = None
+    files: tuple[UserFile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,7 @@ class Incoming:
         user_id: Whose it is; ``None`` until it is known.
         fence: Number of the socket that it was written to; 0 for none.
         tries: How often it was written to a socket.
+        files: None once the text was dropped.
     """
 
     id: int
@@ -131,11 +135,18 @@ class Incoming:
     tries: int
     received_at: datetime
     sent_at: datetime | None
+    files: tuple[UserFile, ...] = ()
 
     @property
     def chat(self) -> str:
         """The chat's name towards the agent."""
         return chat_name(self.messenger, self.vendor_chat)
+
+    @property
+    def words(self) -> str:
+        """The text by which the message is known in its agent's transcript; files alone have one of the platform's."""
+        text = self.text.strip()
+        return text or (f"[Message {self.id} has files and no text.]" if self.files else "")
 
 
 @dataclass(frozen=True)
@@ -151,6 +162,8 @@ class Outgoing:
         address: Where the bot writes to, if that is not the chat's id; empty where it is, or the key is gone.
         is_open: Whether the messenger takes messages of this chat now, as far as is known here.
         looked_at: When it was read; when it was sent, for one that was.
+        file_id: Of the file that it is, whose name is its text; empty for a text.
+        file: With its content, while it is being sent.
     """
 
     id: int
@@ -165,6 +178,8 @@ class Outgoing:
     address: str = field(default="", repr=False)
     is_open: bool = True
     looked_at: datetime | None = None
+    file_id: str = ""
+    file: AgentFile | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -189,4 +204,5 @@ class LinkedAccount:
 
 def body_of(update: Update) -> Mapping[str, Any]:
     """What is sealed of an update. Pure."""
-    return {"text": update.text, "display": update.display}
+    files = [file.document() for file in update.files]
+    return {"text": update.text, "display": update.display, **({"files": files} if files else {})}

@@ -356,6 +356,14 @@ FAULTS = (
         "connector-halted", "messages-waiting", ("MessagesWaiting",), "the connector's process is halted, and not ended"
     ),
     Fault("messenger-away", "answers-undelivered", ("AnswersUndelivered",), "a messenger answers the bot with errors"),
+    Fault("messenger-hangs", "answers-uncertain", ("AnswersUncertain",), "a messenger never answers the bot"),
+    Fault(
+        "windows-closed",
+        "answers-outside-window",
+        ("AnswersOutsideWindow",),
+        "agents write to users whose last message is over a day old",
+    ),
+    Fault("session-ended", "bot-without-session", ("BotWithoutSession",), "the bot's session at Discord ends"),
     Fault(
         "socket-secret-wrong",
         "agents-without-socket",

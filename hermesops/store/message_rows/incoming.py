@@ -14,6 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId, UserId
+from hermesops.model.messaging.files import UserFile
 from hermesops.model.messaging.message import UNDER_WAY, Incoming, IncomingKind, IncomingState, Update, body_of
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.chats import Chats
@@ -128,12 +129,17 @@ class IncomingMessages:
         """Messages that an agent may be at, oldest first."""
         return self._list(sa.and_(_COLUMNS.instance_id == instance_id, _UNDER_WAY), limit)
 
-    def chats_at_work(self, messenger: Messenger, *, limit: int = 200) -> tuple[str, ...]:
-        """Chats of a messenger in which an agent is at a message, the newest first; not those where it was lost."""
+    def chats_at_work(self, messenger: Messenger, *, limit: int = 200) -> tuple[tuple[str, str], ...]:
+        """Chats of a messenger in which an agent is at a message, each with the messenger's id of that.
+
+        The newest are first; those where it was lost are left out.
+        """
         with self._database.reading() as connection:
             is_recent = _COLUMNS.sent_at > self._database.now(connection) - AT_WORK
-            query = sa.select(_COLUMNS.vendor_chat).where(_COLUMNS.messenger == messenger.value, _UNDER_WAY, is_recent)
-            return tuple(connection.scalars(query.order_by(_COLUMNS.id.desc()).limit(limit)))
+            is_it = sa.and_(_COLUMNS.messenger == messenger.value, _UNDER_WAY, is_recent)
+            query = sa.select(_COLUMNS.vendor_chat, _COLUMNS.vendor_id).where(is_it)
+            rows = connection.execute(query.order_by(_COLUMNS.id.desc()).limit(limit))
+            return tuple((row.vendor_chat, row.vendor_id) for row in rows)
 
     def now(self) -> datetime:
         """The database's time, by which all ages of rows count."""
@@ -178,6 +184,10 @@ class IncomingMessages:
             except IntegrityError:  # the index of messages under way
                 return None
         return self._incoming(row) if row else None
+
+    def get(self, id_: int) -> Incoming | None:
+        """A message; ``None`` where there is none."""
+        return next(iter(self._list(_COLUMNS.id == id_, 1)), None)
 
     def taken(self, id_: int, instance_id: InstanceId, fence: int) -> None:
         """Record that an agent has a message that its socket of this fence brought."""
@@ -233,7 +243,7 @@ class IncomingMessages:
         with self._database.reading() as connection:
             return tuple(map(self._incoming, connection.execute(query)))
 
-    def _body(self, row: sa.Row[Any]) -> Mapping[str, str]:
+    def _body(self, row: sa.Row[Any]) -> Mapping[str, Any]:
         """What was sealed; empty where it was dropped or its key is gone, so that the message can still end."""
         if not row.body:
             return {}
@@ -241,7 +251,7 @@ class IncomingMessages:
             sealed = self._messages.unseal(row.body, place=_place(Messenger(row.messenger), row.vendor_id))
         except RefusedError:
             return {}
-        body: Mapping[str, str] = json.loads(sealed)
+        body: Mapping[str, Any] = json.loads(sealed)
         return body
 
     def _incoming(self, row: sa.Row[Any]) -> Incoming:
@@ -263,6 +273,7 @@ class IncomingMessages:
             tries=row.tries,
             received_at=row.received_at,
             sent_at=sent_at,
+            files=tuple(map(UserFile.of, body.get("files", ()))),
         )
 
 

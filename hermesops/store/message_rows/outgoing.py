@@ -46,6 +46,7 @@ class Draft:
         origin: Id of the request, the same when it is repeated.
         instance_id: The agent that wrote it; ``None`` where the platform did.
         incoming_id: The message that it answers; ``None`` where it answers none.
+        file_id: Of the agent's file that the first part is; the part has its name. Empty where all are texts.
     """
 
     origin: str
@@ -54,6 +55,7 @@ class Draft:
     parts: tuple[str, ...] = field(repr=False)
     instance_id: InstanceId | None = None
     incoming_id: int | None = None
+    file_id: str = ""
 
 
 class OutgoingMessages:
@@ -99,6 +101,7 @@ class OutgoingMessages:
                 "body": self._messages.seal(text, place=_place(draft.origin, part)),
                 "state": OutgoingState.QUEUED.value,
                 "created_at": now,
+                "file_id": draft.file_id if draft.file_id and part == 0 else None,
             }
             added += insert_if_absent(connection, outgoing_messages, values)
         return added
@@ -267,6 +270,7 @@ class OutgoingMessages:
             address=self._chats.address(row.address, messenger, row.vendor_chat),
             is_open=chats.is_open(messenger, row.heard_at, now),
             looked_at=row.ended_at or now,
+            file_id=row.file_id or "",
         )
 
 

@@ -63,6 +63,7 @@ def status(figures: "MessagingFigures") -> dict[str, object]:
         "sockets": sum(figures.sockets.values()),
         "agents": len(figures.sockets),
         "without_socket": list(figures.without_socket),
+        "sessions": dict(figures.sessions),
         "messengers": [vars(each) for each in figures.messengers],
     }
 

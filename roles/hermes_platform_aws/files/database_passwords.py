@@ -36,7 +36,9 @@ def main() -> None:
         password = token or owner["password"]
         write(Path(one["file"]), line_of(database, user, password), one["user"])
     if redis := settings.get("redis"):  # last: who waits for Redis works on without it
-        write(Path(redis["file"]), read(secrets, redis["secret"])["password"], redis["user"])
+        password = read(secrets, redis["secret"])["password"]
+        for reader in redis["readers"]:
+            write(Path(reader["file"]), password, reader["user"])
 
 
 def read(secrets: Any, arn: str) -> Mapping[str, str]:  # noqa: ANN401 - boto3 makes its types as it runs

@@ -151,6 +151,20 @@ async def test_events_of_slack_are_kept_once_and_only_recent_ones_that_slack_sig
 
 
 @pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_a_button_of_slack_is_kept_once_if_slack_signed_it(api: UsersApi, ada: Client) -> None:
+    body, form = SLACK.pressing("111", "/approve"), {"content-type": "application/x-www-form-urlencoded"}
+
+    async def status(content: bytes, headers: Mapping[str, str]) -> int:
+        answer = await ada.http.post("/webhooks/slack", content=content, headers={**form, **headers})
+        return answer.status_code
+
+    assert [await status(body, SLACK.signed(body)) for _ in range(2)] == [200, 200]
+    assert await status(body.replace(b"approve", b"deny"), SLACK.signed(body)) == 401
+    assert await status(body, SLACK.signed(body, time.time() - 400)) == 401
+    assert [each.text for each in IncomingMessages(api.all_rows, KEYS).received()] == ["/approve"]
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
 async def test_slack_sends_an_event_again_until_it_is_a_row(api: UsersApi, ada: Client) -> None:
     assert await SLACK.verify(str(ada.http.base_url.join("/webhooks/slack")))
     door, failures = api.process.parts.slack, iter([True, True])

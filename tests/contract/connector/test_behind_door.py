@@ -13,8 +13,10 @@ from websockets.exceptions import InvalidStatus
 
 from hermesops.base.waiting import cancel
 from hermesops.model.fleet.instance import Instance
+from hermesops.model.messaging.files import LARGEST
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
+from hermesops.users.messaging.files.references import MEDIA
 from tests.support.real import edge
 from tests.support.real.monitoring.platform_host import programs
 from tests.support.real.stores.registries import placed
@@ -64,6 +66,19 @@ async def opened(folder: Path, database: Database, variables: dict[str, object] 
                 yield Door(world, door, folder)
         finally:
             await cancel(serving)
+
+
+async def test_an_agents_files_pass_the_door_up_to_25_mb(tmp_path: Path, database: Database, ada: Instance) -> None:
+    async with opened(tmp_path, database) as door:
+        headers = {"authorization": f"Bearer {door.token(ada)}", "x-media-filename": "big.bin"}
+        async with httpx.AsyncClient(verify=door.edge.context(), trust_env=False, timeout=60) as http:
+            url = f"{door.edge.url}{MEDIA}"
+            answer = await http.post(url, headers=headers, content=bytes(LARGEST))
+            assert (answer.status_code, set(answer.json())) == (200, {"id"})
+            assert (await http.post(url, headers=headers, content=bytes(27 << 20))).status_code == 413
+            assert (await http.post(url, content=b"x")).status_code == 401
+            assert (await http.get(f"{url}/1-0-1-{'0' * 40}")).status_code == 404
+        assert door.token(ada) not in (tmp_path / "nginx.log").read_text()
 
 
 async def test_an_agent_opens_its_socket_and_prometheus_counts_it(

@@ -1,5 +1,6 @@
 """From a messenger to an agent's socket and back: each message once, whatever closes in between."""
 
+import asyncio
 import json
 from contextlib import AsyncExitStack
 from typing import Any, NoReturn
@@ -101,6 +102,17 @@ async def test_a_message_goes_to_an_open_socket_without_the_queue_and_never_past
         await gateway.send("tg.111", "2", "r2", reply_to=second["event"]["message_id"])
         third = await gateway.next("inbound")
         assert [frame["event"]["text"] for frame in (first, second, third)] == ["first", "second", "third"]
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_a_socket_that_has_closed_takes_no_message(database: Database, ada: Instance) -> None:
+    given_up = asyncio.Event()
+    with patch.object(AgentSocket, "_release", lambda _: given_up.wait()):
+        async with messaging(database) as world, world.running(), dialled(world, ada):
+            assert world.running_connector.free_fence_of(ada.id) > 0
+            await world.close_sockets()
+            assert world.running_connector.free_fence_of(ada.id) == 0
+            given_up.set()
 
 
 async def test_a_gateway_that_stops_gets_nothing_more_and_loses_nothing(database: Database, ada: Instance) -> None:

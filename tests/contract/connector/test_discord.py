@@ -11,6 +11,7 @@ from hermesops.errors import UnavailableError
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.incoming import IncomingMessages
+from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.schema.messaging_tables import incoming_messages
 from hermesops.users.messaging.inbound.routing import CONNECTED
@@ -52,6 +53,12 @@ async def linked(world: Messaging, ada: Instance) -> DiscordPhone:
     phone.link(ada)
     await phone.hears(CONNECTED)
     return phone
+
+
+async def test_a_session_is_noted_for_operators(database: Database, registry: Registry, ada: Instance) -> None:
+    async with messaging(database) as world, world.running():
+        await linked(world, ada)
+        await until_true(lambda: registry.message_figures.read().sessions == {"discord": True}, "a session in its row")
 
 
 async def test_a_socket_that_breaks_is_resumed_and_what_came_meanwhile_is_there(

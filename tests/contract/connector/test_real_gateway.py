@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from hermesops.base.network.http import own_client
 from hermesops.base.waiting import Pending, pause, until
+from hermesops.localcloud.vendors.vendor_files import VendorFile
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.messaging.message import IncomingState
 from hermesops.store.registry.database import Database
@@ -187,6 +189,23 @@ async def gone(folder: Path) -> None:
         return not await asyncio.to_thread(folder.exists) or Pending(f"{folder} is there")
 
     await until(look, what="the command's effect", timeout_s=_READER_S, every_s=0.1)
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_the_agent_hears_of_a_file_and_is_asked_once(agents: Agents) -> None:
+    """hermes-agent 0.19.0 reads no files by itself: its model gets the address, which lets it read."""
+    world, photo = agents.world, VendorFile("holiday.txt", b"sun", "text/plain")
+    async with agents.running("agent") as agent, world.running():
+        world.link(agents.instance, ADA)
+        await world.hears(ADA, CONNECTED)
+        world.door.take(json.dumps(world.telegram.sending(ADA, photo)).encode(), "hook")
+        world.heard.ring()
+        text = next(each for each in await answered(world, "Download it: ") if "Download it: " in each)
+        url = text.partition("Download it: ")[2].partition("]")[0]
+        async with own_client() as http:
+            assert (await http.get(url)).content == b"sun"
+        view = await ChatTranscripts(cast("RelayClient", agent)).read(agents.instance.id, f"tg.{ADA}")
+        assert sum("holiday.txt" in message.text for message in view.transcript.messages if message.role == "user") == 1
 
 
 async def taken(world: Messaging, instance: Instance) -> None:

@@ -9,6 +9,7 @@ from hermesops.base.bell import Bell
 from hermesops.model.messaging.message import Outgoing, OutgoingState
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import MessengerAccounts
+from hermesops.store.message_rows.agent_files import AgentFiles
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
 from hermesops.store.registry.database import Database
 from hermesops.users.messaging.outbound.bots import SLACK_PACE
@@ -27,7 +28,8 @@ async def test_a_part_is_not_sent_once_its_messenger_takes_nothing(database: Dat
         sent.append(part.id)
         return Sent("1")
 
-    sender = Sender(Messenger.SLACK, outgoing, MessengerAccounts(database, KEYS), budget, send, Bell())
+    accounts, files = MessengerAccounts(database, KEYS), AgentFiles(database, KEYS)
+    sender = Sender(Messenger.SLACK, outgoing, accounts, budget, send, Bell(), files)
     outgoing.add(Draft("origin", Messenger.SLACK, "D1", ("hello",)))
     (part,) = outgoing.due(Messenger.SLACK)
     begin = OutgoingMessages.sending

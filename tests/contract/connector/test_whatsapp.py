@@ -77,6 +77,31 @@ async def test_a_message_that_whatsapp_takes_and_does_not_deliver_is_sent_after_
         assert phone.broken() == {"window": 1}
 
 
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_a_message_that_the_agent_is_at_is_read_and_shows_one_sign_until_the_answer(
+    database: Database, ada: Instance
+) -> None:
+    async with messaging(database) as world, world.running(), dialled(world, ada) as gateway:
+        phone = WhatsAppPhone(world)
+        phone.link(ada)
+        await phone.hears(CONNECTED)
+        assert phone.someone.read == set()
+        phone.say("hello")
+        frame = await gateway.next("inbound")
+        await gateway.acknowledge(frame)
+
+        async def look() -> bool | Pending[bool]:
+            return phone.someone.read == {phone.someone.messages[-1]} or Pending(repr(phone.someone.read))
+
+        await until(look, what="the message to be read", timeout_s=30, every_s=0.05)
+        await pause(2.5)  # signs are looked for each second
+        assert phone.someone.typing == 1
+        await gateway.send(phone.chat, "hi", reply_to=frame["event"]["message_id"])
+        await phone.hears(CONNECTED, "hi")
+        assert phone.someone.typing_until == float("-inf")
+        assert phone.broken() == {}
+
+
 async def test_a_person_who_blocks_the_number_is_marked_until_they_write_again(
     database: Database, registry: Registry, ada: Instance
 ) -> None:
@@ -87,9 +112,12 @@ async def test_a_person_who_blocks_the_number_is_marked_until_they_write_again(
         phone.someone.is_blocked = True
         await gateway.send(phone.chat, "hi")
         await until_states(registry, [OutgoingState.REFUSED])
-        account = world.accounts.get(Messenger.WHATSAPP, phone.vendor_chat)
-        assert account is not None
-        assert account.blocked_at is not None
+
+        async def is_marked() -> bool | Pending[bool]:
+            account = world.accounts.get(Messenger.WHATSAPP, phone.vendor_chat)
+            return (account is not None and account.blocked_at is not None) or Pending(repr(account))
+
+        await until(is_marked, what="the mark, which follows the refusal", timeout_s=30, every_s=0.05)
         phone.someone.is_blocked = False
         phone.say("hello")
         await gateway.next("inbound")

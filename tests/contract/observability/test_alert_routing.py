@@ -180,6 +180,8 @@ INHIBITED: dict[str, tuple[tuple[Labels, ...], set[tuple[str, str]]]] = {
             labels_of("AgentsWithoutSocket", "fleet"),
             of("AgentsWithoutSocket", "ada"),
             labels_of("AnswersUndelivered", "", "page", messenger="telegram"),
+            labels_of("AnswersUncertain", "", "page", messenger="telegram"),
+            labels_of("BotWithoutSession", "", "page", messenger="discord"),
             labels_of("MessengerBlocked", "", "ticket", messenger="telegram"),
         ),
         {("PlatformServiceDown", ""), ("MessengerBlocked", "")},
@@ -216,6 +218,15 @@ INHIBITED: dict[str, tuple[tuple[Labels, ...], set[tuple[str, str]]]] = {
             labels_of("MessengerBlocked", "", "ticket", messenger="slack"),
         ),
         {("AnswersUndelivered", ""), ("MessengerBlocked", "")},
+    ),
+    "a messenger that hangs": (
+        (
+            labels_of("AnswersUncertain", "", "page", messenger="telegram"),
+            labels_of("AnswersUncertain", "", "ticket", messenger="telegram"),
+            labels_of("AnswersUndelivered", "", "page", messenger="telegram"),
+            labels_of("AnswersUndelivered", "", "page", messenger="slack"),
+        ),
+        {("AnswersUncertain", ""), ("AnswersUndelivered", "")},
     ),
     "a bot whose token is refused": (
         (

@@ -1678,6 +1678,8 @@ _REFUSED = {
 }
 _OTHERS: Series = {_answers("openai", "200"): growing(1, 1500), _answers("openai", "401"): steady(0, 1500)}
 
+_SESSION = 'hermesops_messenger_session{messenger="discord"}'
+
 SHARED: dict[str, tuple[Case, ...]] = {
     "PlatformDatabaseLogStuck": (
         Case(
@@ -2149,6 +2151,88 @@ SHARED: dict[str, tuple[Case, ...]] = {
             _messenger(undelivered=steady(1, 1800), delivered=steady(1, 1800)),
             {1800: ()},
             severity="ticket",
+        ),
+    ),
+    "AnswersUncertain": (
+        Case(
+            Kind.FIRES,
+            "a messenger hangs from 300 s to 900 s",
+            _messenger(uncertain=then((0, 300), (3, 600), (0, 1500)), delivered=then((9, 300), (0, 600), (9, 1500))),
+            {415: (), 435: (_TELEGRAM,), 1185: (_TELEGRAM,), 1300: ()},
+            severity="page",
+        ),
+        Case(
+            Kind.BELOW,
+            "three of twelve: their answers were lost on the way",
+            _messenger(uncertain=steady(3, 1500), delivered=steady(9, 1500)),
+            {600: (), 1500: ()},
+            severity="page",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN of what was delivered hides nothing",
+            _messenger(uncertain=steady(3, 900), delivered=steady("NaN", 900)),
+            {900: (_TELEGRAM,)},
+            severity="page",
+        ),
+    ),
+    "AnswersUncertain ticket": (
+        Case(
+            Kind.FIRES,
+            "one user of a quiet platform, and nobody got anything",
+            _messenger(uncertain=then((0, 300), (1, 600), (0, 900)), delivered=steady(0, 1800)),
+            {465: (), 495: (_TELEGRAM,), 1300: ()},
+            severity="ticket",
+        ),
+        Case(
+            Kind.BELOW,
+            "one user, and another one got an answer",
+            _messenger(uncertain=steady(1, 1800), delivered=steady(1, 1800)),
+            {1800: ()},
+            severity="ticket",
+        ),
+    ),
+    "AnswersOutsideWindow": (
+        Case(
+            Kind.FIRES,
+            "three of eleven users are silent for a day from 300 s on",
+            _messenger("whatsapp", waiting=then((0, 300), (3, 6000)), linked=steady(11, 6300)),
+            {3800: (), 3960: ({"messenger": "whatsapp"},)},
+            severity="ticket",
+        ),
+        Case(
+            Kind.BELOW,
+            "three of twelve, and two of two",
+            _messenger("whatsapp", waiting=steady(3, 6300), linked=steady(12, 6300))
+            | _messenger("slack", waiting=steady(2, 6300), linked=steady(2, 6300)),
+            {6000: ()},
+            severity="ticket",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN of who has linked hides nothing",
+            _messenger("whatsapp", waiting=steady(3, 6300), linked=steady("NaN", 6300)),
+            {6000: ({"messenger": "whatsapp"},)},
+            severity="ticket",
+        ),
+    ),
+    "BotWithoutSession": (
+        Case(
+            Kind.FIRES,
+            "no session from 300 s to 900 s",
+            {_SESSION: then((1, 300), (0, 600), (1, 1200))},
+            {470: (), 495: ({"messenger": "discord"},), 1170: ({"messenger": "discord"},), 1300: ()},
+            severity="page",
+        ),
+        Case(
+            Kind.BELOW,
+            "a restart of the connector",
+            {_SESSION: then((1, 300), (0, 120), (1, 900))},
+            {480: (), 900: ()},
+            severity="page",
+        ),
+        Case(
+            Kind.HOSTILE, "NaN is no word about a session", {_SESSION: steady("NaN", 900)}, {900: ()}, severity="page"
         ),
     ),
     "MessengerBlocked": (

@@ -138,9 +138,17 @@ def _instance(number: int) -> Iterator[Series]:
 def _messengers() -> Iterator[Series]:
     for state, count in (("unrouted", 0), ("held", 0), ("unanswered", 1), ("answered", 14)):
         yield _series("hermesops_messages_users", {"state": state}, lambda _, count=count: count)  # type: ignore[misc]
-    for state, count in (("linked", 20), ("blocked", 1), ("delivered", 14), ("undelivered", 0), ("refused", 0)):
+    for state, count in (
+        ("linked", 20),
+        ("blocked", 1),
+        ("delivered", 14),
+        ("undelivered", 0),
+        ("uncertain", 0),
+        ("refused", 0),
+    ):
         labels = {"messenger": "telegram", "state": state}
         yield _series("hermesops_messenger_users", labels, lambda _, count=count: count)  # type: ignore[misc]
+    yield _series("hermesops_messenger_session", {"messenger": "discord"}, lambda _: 1)
     for name, _ in INSTANCES:
         yield _series("hermesops_instance_socket", {"instance_id": name}, lambda _: 1)
 

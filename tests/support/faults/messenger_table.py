@@ -133,6 +133,13 @@ MESSENGER_CHAINS = (
         undo=_CLEAR,
     ),
     _chain(
+        "messenger-hangs",
+        "AnswersUncertain",
+        both(_linked, commands(("local", "fault", "set", "messenger-hangs", *_FOR_LONG)), _says),
+        _CLEAR,
+        undo=_CLEAR,
+    ),
+    _chain(
         "socket-secret-wrong",
         "AgentsWithoutSocket",
         both(_linked, on_machine(_WRONG_SECRET)),

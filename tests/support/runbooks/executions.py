@@ -27,7 +27,9 @@ from hermesops.model.billing.route import ROUTES
 from hermesops.model.connections.service import SERVICES
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.messaging.messenger import Messenger
 from hermesops.settings.environment import Environment
+from hermesops.store.message_rows.bot_sessions import BotSessions
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
@@ -788,7 +790,67 @@ async def bot_token_ended(world: Command) -> None:
     await answers_wait(world, "MessengerBlocked", "token refused: Unauthorized")
 
 
-async def answers_wait(world: Command, alert: str, detail: str) -> None:
+@execution("messenger-hangs")
+async def messenger_hangs(world: Command) -> None:
+    await answers_wait(world, "AnswersUncertain", "no answer of Telegram: ReadTimeout", state="uncertain")
+
+
+@execution("windows-closed")
+async def windows_closed(world: Command) -> None:
+    for user in ("bob", "cyd"):
+        await world.ok("provision", user, "--plan", "light")
+    instances = [await instance_of(world, user) for user in ("ada", "bob", "cyd")]
+    rows = messaging_tables.outgoing_messages
+
+    def begin(database: Database) -> None:
+        with database.writing() as connection:
+            for instance in instances:
+                row = {
+                    "origin": f"answer-of-a-test/{instance.id}",
+                    "part": 0,
+                    "messenger": "whatsapp",
+                    "vendor_chat": instance.id,
+                    "instance_id": instance.id,
+                    "state": "waiting",
+                    "created_at": database.now(connection) - timedelta(days=1),
+                }
+                insert_if_absent(connection, rows, row)
+
+    def end(database: Database) -> None:
+        with database.writing() as connection:
+            connection.execute(rows.delete())
+
+    await of_the_api(world, "AnswersOutsideWindow", begin=begin, end=end)
+    for user in ("bob", "cyd"):
+        await world.ok("instance", "terminate", user, "--now", "--without-backup", "--yes", "--reason", "t")
+
+
+@execution("session-ended")
+async def session_ended(world: Command) -> None:
+    ada = await instance_of(world, "ada")
+    accounts, sessions = messaging_tables.messenger_accounts, messaging_tables.bot_sessions
+
+    def begin(database: Database) -> None:
+        with database.writing() as connection:
+            now = database.now(connection)
+            row = {
+                "messenger": "discord",
+                "account": "111",
+                "user_id": ada.user_id,
+                "vendor_chat": "111",
+                "display": "",
+                "linked_at": now,
+            }
+            insert_if_absent(connection, accounts, row)
+            insert_if_absent(connection, sessions, {"messenger": "discord", "seen_at": now - timedelta(hours=1)})
+
+    def end(database: Database) -> None:
+        BotSessions(database).note(Messenger.DISCORD)
+
+    await of_the_api(world, "BotWithoutSession", begin=begin, end=end)
+
+
+async def answers_wait(world: Command, alert: str, detail: str, state: str = "queued") -> None:
     """Let an answer wait for minutes, for a reason that the sender wrote."""
     ada, rows = await instance_of(world, "ada"), messaging_tables.outgoing_messages
 
@@ -800,7 +862,7 @@ async def answers_wait(world: Command, alert: str, detail: str) -> None:
                 "messenger": "telegram",
                 "vendor_chat": "111",
                 "instance_id": ada.id,
-                "state": "queued",
+                "state": state,
                 "created_at": database.now(connection) - timedelta(minutes=10),
                 "detail": detail,
             }

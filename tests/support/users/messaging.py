@@ -20,6 +20,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from hermesops.base.bell import Bell
 from hermesops.base.waiting import Pending, cancel, until
+from hermesops.connector.media import MediaDoor
 from hermesops.connector.serve import discord_gateway
 from hermesops.connector.server import PATH, Connector
 from hermesops.connector.sockets import Delivering
@@ -33,14 +34,19 @@ from hermesops.localcloud.vendors.phone.whatsapp_chat import whatsapp_chat
 from hermesops.localcloud.vendors.telegram import PREFIX, WEBHOOK_PATH
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, UserId
+from hermesops.model.messaging.message import Incoming
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import MessengerAccounts
+from hermesops.store.message_rows.agent_files import AgentFiles
+from hermesops.store.message_rows.bot_sessions import BotSessions
 from hermesops.store.message_rows.gateways import Gateways
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import OutgoingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry.database import Database
 from hermesops.store.user_rows.accounts import UserAccounts
+from hermesops.users.messaging.files.references import AddressedFile, addressed
+from hermesops.users.messaging.files.service import MessageFiles
 from hermesops.users.messaging.inbound.door import DiscordDoor, SlackDoor, TelegramDoor, WhatsAppDoor
 from hermesops.users.messaging.inbound.router import Router, agent_of
 from hermesops.users.messaging.inbound.routing import Agent
@@ -55,7 +61,7 @@ from hermesops.users.messaging.outbound.answers import Answers
 from hermesops.users.messaging.outbound.bots import DISCORD_PACE, SLACK_PACE, TELEGRAM_PACE, WHATSAPP_PACE, Bot
 from hermesops.users.messaging.outbound.budget import Budget
 from hermesops.users.messaging.outbound.sender import Sender
-from hermesops.users.messaging.outbound.typing_signs import TypingSigns
+from hermesops.users.messaging.outbound.typing_signs import SLOW_PACE, TypingSigns
 from hermesops.users.messaging.relay_secrets import derive, sign
 from tests.support.real.edge import free_port
 from tests.support.real.stores.registries import KEYS
@@ -86,6 +92,7 @@ class Messaging:
     accounts: MessengerAccounts = field(init=False)
     incoming: IncomingMessages = field(init=False)
     outgoing: OutgoingMessages = field(init=False)
+    agent_files: AgentFiles = field(init=False)
     heard: Bell = field(default_factory=Bell)
     queued: Bell = field(default_factory=Bell)
     answered: Bell = field(default_factory=Bell)
@@ -97,6 +104,7 @@ class Messaging:
         self.accounts = MessengerAccounts(self.database, KEYS)
         self.incoming = IncomingMessages(self.database, KEYS)
         self.outgoing = OutgoingMessages(self.database, KEYS)
+        self.agent_files = AgentFiles(self.database, KEYS)
         self.door = TelegramDoor(lambda: ("hook",), self.incoming.add)
         self.slack_door = SlackDoor(lambda: (self.slack.secret,), self.incoming.add)
         self.whatsapp_door = WhatsAppDoor(
@@ -204,15 +212,40 @@ class Messaging:
         """Close agents' sockets as a restart of the connector does."""
         await self.running_connector.close()
 
+    def addressed(self, incoming: Incoming) -> tuple[AddressedFile, ...]:
+        """The files of a message with their addresses at this connector."""
+        assert incoming.instance_id
+        return tuple(addressed(incoming, self.url, self.secrets_of(incoming.instance_id)[-1], time.time()))
+
     def connector(self) -> Connector:
         agents = UserAccounts(self.database)
-        answers = Answers(self.accounts, agents, self.incoming, self.outgoing)
-        parts = Delivering("test", AgentSockets(self.database), self.incoming, answers, self.answered)
-        return Connector(parts, self.secrets_of)
+        answers = Answers(self.accounts, agents, self.incoming, self.outgoing, self.agent_files)
+        parts = Delivering("test", AgentSockets(self.database), self.incoming, answers, self.answered, self.addressed)
+        fetch = {bot.messenger: bot.file for bot in self.bots}
+        files = MessageFiles(self.incoming, self.outgoing, self.agent_files, fetch, self.secrets_of, self.answered.ring)
+        return Connector(parts, self.secrets_of, MediaDoor(files))
+
+    @property
+    def bots(self) -> tuple[Bot, ...]:
+        """The bots of all messengers."""
+        telegram = TelegramBot(lambda: self.telegram.token, self.telegram_url)
+        own_slack = SlackBot(lambda: self.slack.token, self.slack_url)
+        own_whatsapp = WhatsAppBot(lambda: self.whatsapp.token, whatsapp.PHONE, whatsapp.ACCOUNT, self.whatsapp_url)
+        own_discord = DiscordBot(lambda: self.discord.token, self.discord_url)
+        return (
+            Bot(Messenger.TELEGRAM, TELEGRAM_PACE, telegram.send, telegram.file, telegram.show_typing),
+            Bot(Messenger.SLACK, SLACK_PACE, own_slack.send, own_slack.file),
+            Bot(
+                *(Messenger.WHATSAPP, WHATSAPP_PACE, own_whatsapp.send, own_whatsapp.file),
+                show_typing=own_whatsapp.show_typing,
+                typing_pace=SLOW_PACE,
+            ),
+            Bot(Messenger.DISCORD, DISCORD_PACE, own_discord.send, own_discord.file),
+        )
 
     async def _sender(self, bot: Bot) -> None:
-        budget = Budget(bot.pace)
-        await Sender(bot.messenger, self.outgoing, self.accounts, budget, bot.send, self.answered).run()
+        budget, files = Budget(bot.pace), self.agent_files
+        await Sender(bot.messenger, self.outgoing, self.accounts, budget, bot.send, self.answered, files).run()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Connector]:
@@ -230,23 +263,18 @@ class Messaging:
             connector.free_fence_of,
             connector.deliver,
         )
-        telegram_bot = TelegramBot(lambda: self.telegram.token, self.telegram_url)
-        slack_bot = SlackBot(lambda: self.slack.token, self.slack_url)
-        whatsapp_bot = WhatsAppBot(lambda: self.whatsapp.token, whatsapp.PHONE, whatsapp.ACCOUNT, self.whatsapp_url)
         discord_bot = DiscordBot(lambda: self.discord.token, self.discord_url)
-        self.gateway = discord_gateway(discord_bot, self.incoming, self.heard)
-        signs = TypingSigns(Messenger.TELEGRAM, self.incoming, telegram_bot.show_typing)
-        senders = (
-            self._sender(Bot(Messenger.TELEGRAM, TELEGRAM_PACE, telegram_bot.send)),
-            self._sender(Bot(Messenger.SLACK, SLACK_PACE, slack_bot.send)),
-            self._sender(Bot(Messenger.WHATSAPP, WHATSAPP_PACE, whatsapp_bot.send)),
-            self._sender(Bot(Messenger.DISCORD, DISCORD_PACE, discord_bot.send)),
-            self.gateway.run(),
-        )
+        self.gateway = discord_gateway(discord_bot, self.incoming, self.heard, BotSessions(self.database))
+        signs = [
+            TypingSigns(bot.messenger, self.incoming, bot.show_typing, Budget(bot.typing_pace)).run()
+            for bot in self.bots
+            if bot.show_typing
+        ]
+        senders = (*map(self._sender, self.bots), self.gateway.run())
 
         listener = unix_listener(self.path) if self.path else socket.create_server((HOST, self.port))
         serving = (connector.serve(listener), connector.run(self.queued), connector.keep())
-        works = [asyncio.ensure_future(each) for each in (*serving, router.run(), *senders, signs.run())]
+        works = [asyncio.ensure_future(each) for each in (*serving, router.run(), *senders, *signs)]
         try:
             yield connector
         finally:
@@ -328,14 +356,15 @@ class ScriptedGateway:
             if frame["type"] == kind:
                 return frame
 
-    async def send(self, chat: str, text: str, request: str = "r1", reply_to: str = "") -> dict[str, Any]:
-        """Write to a chat; returns the result."""
+    async def send(self, chat: str, text: str, request: str = "r1", reply_to: str = "", **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+        """Write to a chat; returns the result. ``more``: of the action."""
         action: dict[str, Any] = {
             "op": "send",
             "chat_id": chat,
             "content": text,
             "reply_to": reply_to or None,
             "metadata": {},
+            **more,
         }
         await self.frame({"type": "outbound", "requestId": request, "action": action})
         result: dict[str, Any] = (await self.next("outbound_result"))["result"]

@@ -54,7 +54,8 @@ class Outage:
         bot = TelegramBot(lambda: telegram.token, world.telegram_url)
         budget = Budget(TELEGRAM_PACE)
         self._sender = Sender(
-            TELEGRAM, world.outgoing, world.accounts, budget, bot.send, world.answered, self._monotonic
+            *(TELEGRAM, world.outgoing, world.accounts, budget, bot.send, world.answered, world.agent_files),
+            monotonic=self._monotonic,
         )
         self._instances = [self._agent(number) for number in range(self.chats)]
 

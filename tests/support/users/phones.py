@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hermesops.base.waiting import Pending, until
+from hermesops.localcloud.vendors.vendor_files import VendorFile
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.messaging.messenger import LIMITS, Messenger, chat_name
 from hermesops.users.messaging.inbound.door import DiscordDoor
@@ -45,6 +46,15 @@ class Phone(ABC):
     def repeat(self) -> None:
         """Have the messenger report the last message again."""
 
+    @property
+    @abstractmethod
+    def files(self) -> Sequence[VendorFile]:
+        """The files that the bot sent, in their order."""
+
+    @abstractmethod
+    def report_file(self, file: VendorFile, text: str) -> None:
+        """Send a file, which the messenger reports."""
+
     @abstractmethod
     def press(self, label: str) -> None:
         """Press a button of the bot's last message, which the messenger reports."""
@@ -70,6 +80,11 @@ class Phone(ABC):
     def say(self, text: str) -> None:
         """Write a message."""
         self.report(text)
+        self.world.heard.ring()
+
+    def send_file(self, file: VendorFile, text: str = "") -> None:
+        """Send a file with a text, or without one."""
+        self.report_file(file, text)
         self.world.heard.ring()
 
     def link(self, instance: Instance) -> None:
@@ -104,6 +119,14 @@ class TelegramPhone(Phone):
 
     def report(self, text: str) -> None:
         self._last = json.dumps(self.world.telegram.message(self.person, text)).encode()
+        self.repeat()
+
+    @property
+    def files(self) -> Sequence[VendorFile]:
+        return self.world.telegram.chat(self.person).files
+
+    def report_file(self, file: VendorFile, text: str) -> None:
+        self._last = json.dumps(self.world.telegram.sending(self.person, file, caption=text)).encode()
         self.repeat()
 
     def repeat(self) -> None:
@@ -144,13 +167,25 @@ class SlackPhone(Phone):
         self._last = json.dumps(self.world.slack.message(str(self.person), text)).encode()
         self.repeat()
 
+    @property
+    def files(self) -> Sequence[VendorFile]:
+        return self.world.slack.channel(str(self.person)).log.files
+
+    def report_file(self, file: VendorFile, text: str) -> None:
+        self._last = json.dumps(self.world.slack.sending(str(self.person), file, text)).encode()
+        self.repeat()
+
     def repeat(self) -> None:
         headers = self.world.slack.signed(self._last)
         stamp, signature = headers["x-slack-request-timestamp"], headers["x-slack-signature"]
         self.world.slack_door.take(self._last, stamp, signature, time.time())
 
     def press(self, label: str) -> None:
-        self.say(f"!{label.lower()}")  # Slack shows no buttons of ours
+        entry = self.world.slack.channel(str(self.person)).log.entries[-1]
+        (button,) = [each for row in entry.keyboard for each in row if each["text"] == label]
+        self._last = self.world.slack.pressing(str(self.person), button["callback_data"])
+        self.repeat()
+        self.world.heard.ring()
 
     def limit(self, seconds: float) -> None:
         self.world.slack.limit(seconds)
@@ -179,6 +214,14 @@ class WhatsAppPhone(Phone):
 
     def report(self, text: str) -> None:
         self._last = self.world.whatsapp.message(self.number, text)
+        self.repeat()
+
+    @property
+    def files(self) -> Sequence[VendorFile]:
+        return self.someone.log.files
+
+    def report_file(self, file: VendorFile, text: str) -> None:
+        self._last = self.world.whatsapp.sending(self.number, file, caption=text)
         self.repeat()
 
     def repeat(self) -> None:
@@ -214,6 +257,14 @@ class DiscordPhone(Phone):
 
     def report(self, text: str) -> None:
         self._last = self.world.discord.message(self.someone.id, text)
+        self.repeat()
+
+    @property
+    def files(self) -> Sequence[VendorFile]:
+        return self.someone.log.files
+
+    def report_file(self, file: VendorFile, text: str) -> None:
+        self._last = self.world.discord.sending(self.someone.id, [file], text)
         self.repeat()
 
     def repeat(self) -> None:

@@ -166,7 +166,11 @@ def messaging_series(figures: MessagingFigures, expected: Collection[InstanceId]
         **{
             series("hermesops_messenger_users", messenger=each.messenger, state=state): float(getattr(each, state))
             for each in figures.messengers
-            for state in ("linked", "blocked", "delivered", "undelivered", "refused")
+            for state in ("linked", "blocked", "delivered", "undelivered", "uncertain", "waiting", "refused")
+        },
+        **{
+            series("hermesops_messenger_session", messenger=messenger): float(is_open)
+            for messenger, is_open in figures.sessions.items()
         },
         **{
             series("hermesops_instance_socket", instance_id=instance_id): float(is_open)

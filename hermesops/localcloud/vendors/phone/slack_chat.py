@@ -26,6 +26,7 @@ def slack_chat(slack: LocalSlack) -> PhoneChat:
         changed=slack.changes.after,
         say=lambda text: slack.post(slack.message(PERSON, text)),
         start=lambda code: slack.post(slack.message(PERSON, f"link {code}".strip())),
+        press=lambda _, data: slack.press(PERSON, data),
     )
 
 

@@ -13,7 +13,8 @@ def whatsapp_chat(whatsapp: LocalWhatsApp) -> PhoneChat:
 
     def read() -> ChatView:
         person = whatsapp.person(PERSON, NAME)
-        return ChatView(whatsapp.changes.number, bubbles(person.log), is_blocked=person.is_blocked)
+        typing_s = max(0.0, person.typing_until - whatsapp.clock())
+        return ChatView(whatsapp.changes.number, bubbles(person.log), typing_s, person.is_blocked)
 
     def block(is_blocked: bool) -> bool:  # noqa: FBT001 - a switch of the page
         whatsapp.person(PERSON, NAME).is_blocked = is_blocked

@@ -19,8 +19,10 @@ from hermesops.model.messaging.message import (
 )
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.registry.repositories.base import Repository
+from hermesops.store.registry.repositories.messages import UNCERTAIN_TWICE
 from hermesops.store.registry.schema.messaging_tables import (
     agent_sockets,
+    bot_sessions,
     incoming_messages,
     messenger_accounts,
     outgoing_messages,
@@ -37,6 +39,10 @@ _WINDOW = timedelta(minutes=5)
 _RECENT = timedelta(days=1)
 _FRESH = timedelta(minutes=1)
 """Age at which a socket counts as closed: its process sees it every ten seconds."""
+
+_BY_SESSION = (Messenger.DISCORD.value,)
+_FRESH_SESSION = timedelta(minutes=3)
+"""Age at which a session counts as ended: Discord answers one every 41 s."""
 
 _IN, _OUT, _ACCOUNTS = incoming_messages.c, outgoing_messages.c, messenger_accounts.c
 _SOCKETS, _INSTANCES = agent_sockets.c, hermes_instances.c
@@ -59,6 +65,7 @@ class MessageFiguresRepository(Repository):
                 answered=_users(connection, sa.and_(is_ended, _IN.state == IncomingState.ANSWERED.value)),
                 messengers=_messengers(connection, now),
                 sockets=_sockets(connection, now),
+                sessions=_sessions(connection, now),
                 has_connector=bool(connection.scalar(sa.select(sa.exists().where(_SOCKETS.seen_at >= now - _RECENT)))),
             )
 
@@ -108,10 +115,20 @@ def _of_accounts(connection: sa.Connection, now: datetime) -> Mapping[str, Mappi
 
 def _of_answers(connection: sa.Connection, now: datetime) -> Mapping[str, Mapping[str, int]]:
     """Users by what became of agents' answers; an agent has one user, however many accounts that user linked."""
-    waits = sa.and_(_OUT.ended_at.is_(None), _OUT.created_at < now - _LATE_ANSWER)
+    is_open, is_waiting = _OUT.ended_at.is_(None), _OUT.state == OutgoingState.WAITING.value
+    waits = sa.and_(is_open, ~is_waiting, _OUT.created_at < now - _LATE_ANSWER)
+    is_lately = _OUT.ended_at >= now - _WINDOW
+    is_twice = sa.and_(_OUT.state == OutgoingState.SENT.value, is_lately, _OUT.detail.startswith(UNCERTAIN_TWICE))
+    is_uncertain = sa.or_(_OUT.state == OutgoingState.UNCERTAIN.value, is_twice)
     is_refused = sa.and_(_OUT.ended_at.is_(None), _OUT.detail.startswith(TOKEN_REFUSED))
-    is_sent = sa.and_(_OUT.state == OutgoingState.SENT.value, _OUT.ended_at >= now - _WINDOW, _OUT.vendor_id != "")
-    names = {"delivered": is_sent, "undelivered": waits, "refused": is_refused}
+    is_sent = sa.and_(_OUT.state == OutgoingState.SENT.value, is_lately, _OUT.vendor_id != "")
+    names = {
+        "delivered": is_sent,
+        "undelivered": waits,
+        "uncertain": is_uncertain,
+        "waiting": sa.and_(is_open, is_waiting),
+        "refused": is_refused,
+    }
     query = (
         sa.select(_OUT.messenger, *_counts(names, _INSTANCES.user_id))
         .join(hermes_instances, _INSTANCES.id == _OUT.instance_id)
@@ -130,6 +147,19 @@ def _by_messenger(
 ) -> Mapping[str, Mapping[str, int]]:
     rows = connection.execute(query)
     return {row.messenger: {name: getattr(row, name) for name in names} for row in rows}
+
+
+def _sessions(connection: sa.Connection, now: datetime) -> Mapping[str, bool]:
+    """Whether the bot has a session, in messengers of linked users whose messages come by none else."""
+    sessions, is_linked = bot_sessions.c, _ACCOUNTS.blocked_at.is_(None)
+    query = (
+        sa.select(_ACCOUNTS.messenger, sa.func.max(sessions.seen_at).label("seen_at"))
+        .outerjoin(bot_sessions, sessions.messenger == _ACCOUNTS.messenger)
+        .where(is_linked, _ACCOUNTS.messenger.in_(_BY_SESSION))
+        .group_by(_ACCOUNTS.messenger)
+    )
+    rows = connection.execute(query)
+    return {row.messenger: row.seen_at is not None and row.seen_at >= now - _FRESH_SESSION for row in rows}
 
 
 def _sockets(connection: sa.Connection, now: datetime) -> Mapping[InstanceId, bool]:

@@ -1,4 +1,4 @@
-"""Tables of messengers: linked accounts, codes that link them, messages both ways, and sockets of agents.
+"""Tables of messengers: linked accounts, codes that link them, messages both ways, files and sockets of agents.
 
 The users' API adds incoming messages and codes; the connector does everything else. What users and agents say is sealed
 by the key ring ``messages`` and dropped a day after it has ended.
@@ -12,7 +12,9 @@ from hermesops.store.registry.schema.user_tables import MESSAGES
 
 __all__ = [
     "UNDER_WAY",
+    "agent_files",
     "agent_sockets",
+    "bot_sessions",
     "incoming_messages",
     "link_codes",
     "messenger_accounts",
@@ -75,7 +77,7 @@ incoming_messages = sa.Table(
     sa.Column("state", sa.String(16), nullable=False),
     sa.Column("account", sa.String(64), nullable=False),
     sa.Column("vendor_chat", sa.String(64), nullable=False),
-    # The text and the author's name; NULL a day after the end.
+    # The text, the author's name and the messenger's references to files; NULL a day after the end.
     sa.Column("body", sa.Text, nullable=True, info={SEALED: MESSAGES}),
     sa.Column("user_id", uuid(), nullable=True),
     sa.Column("instance_id", uuid(), nullable=True, index=True),
@@ -108,7 +110,7 @@ outgoing_messages = sa.Table(
     sa.Column("instance_id", uuid(), nullable=True, index=True),
     # The message that it answers; NULL where it answers none.
     sa.Column("incoming_id", sa.BigInteger, nullable=True),
-    # The text; NULL a day after the end.
+    # The text, or the name of the file; NULL a day after the end.
     sa.Column("body", sa.Text, nullable=True, info={SEALED: MESSAGES}),
     sa.Column("state", sa.String(16), nullable=False),
     # The messenger's id of the message that it became.
@@ -118,10 +120,36 @@ outgoing_messages = sa.Table(
     sa.Column("not_before", UtcTimestamp, nullable=True),
     sa.Column("ended_at", UtcTimestamp, nullable=True, index=True),
     sa.Column("detail", sa.String(200), nullable=False, server_default=""),
+    # Of the file that the part is; NULL for a text.
+    sa.Column("file_id", uuid(), nullable=True),
     sa.UniqueConstraint("origin", "part", name="uq_outgoing_messages_origin"),
     sa.Index("ix_outgoing_messages_chat", "messenger", "vendor_chat", "id"),
     sa.Index("ix_outgoing_messages_state", "state", "not_before"),
 )
+
+agent_files = sa.Table(
+    "agent_files",
+    metadata,
+    sa.Column("id", uuid(), primary_key=True),
+    # 0 has the name and the type, the others the content in its order: no process seals 25 MB at once.
+    sa.Column("piece", sa.Integer, primary_key=True, autoincrement=False),
+    # The agent that sent it, which alone may send it on.
+    sa.Column("instance_id", uuid(), nullable=False, index=True),
+    # Of the whole file.
+    sa.Column("bytes", sa.Integer, nullable=False),
+    sa.Column("created_at", UtcTimestamp, nullable=False, index=True),
+    sa.Column("content", sa.Text, nullable=False, info={SEALED: MESSAGES}),
+)
+"""Files of agents, until the text of the part that they are is dropped, or for an hour where they are in none."""
+
+bot_sessions = sa.Table(
+    "bot_sessions",
+    metadata,
+    sa.Column("messenger", sa.String(16), primary_key=True),
+    # When the messenger last answered the bot's session.
+    sa.Column("seen_at", UtcTimestamp, nullable=False),
+)
+"""Sessions by which messages come from a messenger that sends none to a webhook."""
 
 agent_sockets = sa.Table(
     "agent_sockets",

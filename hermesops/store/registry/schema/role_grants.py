@@ -8,7 +8,9 @@ import sqlalchemy as sa
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.schema import schema_version
 from hermesops.store.registry.schema.messaging_tables import (
+    agent_files,
     agent_sockets,
+    bot_sessions,
     incoming_messages,
     link_codes,
     messenger_accounts,
@@ -196,12 +198,14 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
             select=ALL,
             insert=(
                 *("origin", "part", "messenger", "vendor_chat", "instance_id", "incoming_id", "body", "state"),
-                "created_at",
+                *("created_at", "file_id"),
             ),
             update=("body", "state", "vendor_id", "tries", "not_before", "ended_at", "detail"),
             deletes=True,
             numbers=True,
         ),
+        TableRights(bot_sessions, select=ALL, insert=ALL, update=("seen_at",)),
+        TableRights(agent_files, select=ALL, insert=ALL, deletes=True),
         TableRights(agent_sockets, select=ALL, insert=ALL, update=ALL),
     ),
     CONNECTIONS: (

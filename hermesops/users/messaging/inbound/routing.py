@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.model.messaging.message import Incoming, IncomingKind, LinkedAccount
+from hermesops.users.messaging.files.kinds import refusal_of_download
 
 _LINK = re.compile(r"^/(?:start|link)(?:@[A-Za-z0-9_]{1,64})?\s+(?P<code>[A-Za-z0-9]{16})\s*$")
 _START = re.compile(r"^/start(?:@[A-Za-z0-9_]{1,64})?\s*$")
@@ -97,7 +98,7 @@ SUSPENDED = "Your agent is suspended and takes no messages. Your chat page says 
 CONNECTED = "This chat is connected with your agent: write to it."
 DISCONNECTED = "This chat is not connected with your agent any more."
 INVALID_CODE = "This code is not valid any more. Your chat page gives you a new one."
-NO_TEXT = "Only text can be sent to your agent here. Your chat page takes files."
+NO_TEXT = "Only texts and files can be sent to your agent here."
 
 
 def route(incoming: Incoming, account: LinkedAccount | None, agent: Agent | None) -> Route:
@@ -128,6 +129,8 @@ def _to_agent(incoming: Incoming, account: LinkedAccount, agent: Agent | None) -
         return Reply(NO_AGENT, "no agent")
     if agent.status is InstanceStatus.SUSPENDED:
         return Reply(SUSPENDED, "suspended")
-    if not incoming.text.strip():
+    if not incoming.text.strip() and not incoming.files:
         return Reply(NO_TEXT, "no text")
+    if refusal := refusal_of_download(incoming.messenger, incoming.files):
+        return Reply(refusal, "file too large")
     return Queue(account.user_id, agent.instance_id, is_command=_COMMAND.match(incoming.text) is not None)

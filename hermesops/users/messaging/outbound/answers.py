@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.message import IncomingState, LinkedAccount
-from hermesops.model.messaging.messenger import parse_chat_name
+from hermesops.model.messaging.messenger import Messenger, parse_chat_name
 from hermesops.store.message_rows.accounts import MessengerAccounts
+from hermesops.store.message_rows.agent_files import AgentFiles
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
 from hermesops.store.user_rows.accounts import UserAccounts
+from hermesops.users.messaging.files.kinds import refusal_of_upload
 from hermesops.users.messaging.recovery.sweep import RECOVERED
-from hermesops.users.messaging.texts.parts import parts_of
+from hermesops.users.messaging.texts.parts import line_of, parts_of
 
 LONGEST = 200_000
 """Characters of an answer; what is beyond is cut, and the answer says so."""
@@ -30,6 +32,10 @@ class NotYourChatError(RefusedError):
     """The chat is none of the agent's user."""
 
 
+class NotYourFileError(RefusedError):
+    """The agent has sent no such file: it is elsewhere, another agent's, or was dropped."""
+
+
 @dataclass(frozen=True)
 class AgentMessage:
     """A message of an agent to a chat.
@@ -40,6 +46,7 @@ class AgentMessage:
         text: Markdown.
         fence: Of the socket that brought it.
         reply_to: Id of the message that it answers, as the agent got it; empty for none.
+        file_id: Of a file that the agent has sent before, and that comes before the text; empty for none.
     """
 
     instance_id: InstanceId
@@ -48,6 +55,7 @@ class AgentMessage:
     text: str = field(repr=False)
     fence: int
     reply_to: str = ""
+    file_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,12 +66,14 @@ class Answers:
     agents: UserAccounts
     incoming: IncomingMessages
     outgoing: OutgoingMessages
+    files: AgentFiles
 
     def take(self, message: AgentMessage) -> str:
         """Queue a message; returns our id of it. Repeating a request changes nothing.
 
         Raises:
             NotYourChatError: See there.
+            NotYourFileError: See there.
             UnavailableError: The database does not answer.
         """
         account = self._account(message)
@@ -71,12 +81,28 @@ class Answers:
         if message.reply_to.isdigit() and self.incoming.detail_of(int(message.reply_to)) == RECOVERED:
             return origin  # the sweep has delivered it
         text = message.text if len(message.text) <= LONGEST else message.text[:LONGEST] + _CUT
-        parts = parts_of(account.messenger, text)
+        parts, file_id = self._parts(account.messenger, message, text)
         incoming_id = self._answered(account, message)
-        draft = Draft(origin, account.messenger, account.vendor_chat, parts, message.instance_id, incoming_id)
+        draft = Draft(origin, account.messenger, account.vendor_chat, parts, message.instance_id, incoming_id, file_id)
         if incoming_id is None or not self.outgoing.end_with(draft, IncomingState.ANSWERED, ""):
             self.outgoing.add(draft)
         return origin
+
+    def _parts(self, messenger: Messenger, message: AgentMessage, text: str) -> tuple[tuple[str, ...], str]:
+        """The parts of a message, and the id of the file that the first one is.
+
+        A file that the messenger does not take becomes a line that says so.
+        """
+        parts = parts_of(messenger, text)
+        if not message.file_id:
+            return parts, ""
+        head = self.files.head(message.file_id, message.instance_id)
+        if head is None:
+            raise NotYourFileError("no_such_file")
+        file, size = head
+        if refusal := refusal_of_upload(messenger, file.name, file.media_type, size):
+            return (*line_of(messenger, refusal), *parts), ""
+        return (file.name, *parts), file.id
 
     def _answered(self, account: LinkedAccount, message: AgentMessage) -> int | None:
         """The message under way that a message answers: the one that it names, or that an earlier socket brought.

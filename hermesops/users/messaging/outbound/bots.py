@@ -8,8 +8,10 @@ from hermesops.errors import Hint, UsageError
 from hermesops.model.messaging.message import Outgoing
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.settings.sections import MessengerSettings
+from hermesops.users.messaging.files.service import Fetch
 from hermesops.users.messaging.outbound.budget import Pace
 from hermesops.users.messaging.outbound.delivery import Delivery
+from hermesops.users.messaging.outbound.typing_signs import PACE, SLOW_PACE, Show
 from hermesops.users.messaging.secrets import discord_bot, slack_bot, telegram_bot, whatsapp_bot
 
 
@@ -20,13 +22,17 @@ class Bot:
     Attributes:
         pace: Below what the messenger documents.
         send: Sends a part once and says what became of it.
+        file: Reads a file of a person's message.
         show_typing: Shows in a chat that an answer is being written; ``None`` where the messenger has no sign for bots.
+        typing_pace: How often, within what the messenger documents.
     """
 
     messenger: Messenger
     pace: Pace
     send: Callable[[Outgoing], Awaitable[Delivery]]
-    show_typing: Callable[[str], Awaitable[Delivery]] | None = None
+    file: Fetch
+    show_typing: Show | None = None
+    typing_pace: Pace = PACE
 
 
 TELEGRAM_PACE = Pace(chat_s=1.1, a_second=20)
@@ -54,14 +60,17 @@ def bots_of(settings: MessengerSettings, secrets: Secrets) -> tuple[Bot, ...]:
     bots: list[Bot] = []
     if settings.telegram_bot:
         telegram = telegram_bot(settings, secrets)
-        bots.append(Bot(Messenger.TELEGRAM, TELEGRAM_PACE, telegram.send, telegram.show_typing))
+        bots.append(Bot(Messenger.TELEGRAM, TELEGRAM_PACE, telegram.send, telegram.file, telegram.show_typing))
     if settings.slack_app:
-        bots.append(Bot(Messenger.SLACK, SLACK_PACE, slack_bot(settings, secrets).send))
+        slack = slack_bot(settings, secrets)
+        bots.append(Bot(Messenger.SLACK, SLACK_PACE, slack.send, slack.file))
     if settings.whatsapp_number:
-        bots.append(Bot(Messenger.WHATSAPP, WHATSAPP_PACE, whatsapp_bot(settings, secrets).send))
+        whatsapp = whatsapp_bot(settings, secrets)
+        show, pace = whatsapp.show_typing, SLOW_PACE
+        bots.append(Bot(Messenger.WHATSAPP, WHATSAPP_PACE, whatsapp.send, whatsapp.file, show, pace))
     if settings.discord_app:
         discord = discord_bot(settings, secrets)
-        bots.append(Bot(Messenger.DISCORD, DISCORD_PACE, discord.send, discord.show_typing))
+        bots.append(Bot(Messenger.DISCORD, DISCORD_PACE, discord.send, discord.file, discord.show_typing))
     if not bots:
         hint = Hint(("settings", "set", "messengers.telegram_bot", "NAME"))
         names = "messengers.telegram_bot, messengers.slack_app, messengers.whatsapp_number or messengers.discord_app"

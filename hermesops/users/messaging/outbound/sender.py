@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -13,9 +13,10 @@ from hermesops.errors import HermesError
 from hermesops.model.messaging.message import Outgoing, OutgoingState
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import MessengerAccounts
+from hermesops.store.message_rows.agent_files import AgentFiles
 from hermesops.store.message_rows.outgoing import OutgoingMessages
 from hermesops.users.messaging.outbound.budget import Budget
-from hermesops.users.messaging.outbound.delivery import Delivery, Limited, Refused, record_of
+from hermesops.users.messaging.outbound.delivery import Away, Delivery, Limited, Refused, record_of
 
 _LOOK_S = 0.5
 _AGAIN_S = 1.0
@@ -31,6 +32,7 @@ class Sender:
     Attributes:
         send: Sends a part once and says what became of it.
         bell: Rings when a part was queued.
+        files: Of agents.
         monotonic: Seconds of a clock that never goes back, by which the budget counts.
     """
 
@@ -40,7 +42,10 @@ class Sender:
     budget: Budget
     send: Callable[[Outgoing], Awaitable[Delivery]]
     bell: Bell
+    files: AgentFiles
     monotonic: Callable[[], float] = time.monotonic
+    _one_file: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1), init=False)
+    """A file has up to 25 MB, which are in memory while it is sent."""
 
     async def run(self) -> None:
         """Send what is due, each part once, until cancelled; an error of the database is logged, and tried again."""
@@ -83,12 +88,23 @@ class Sender:
             log.warning("outgoing_not_begun", messenger=self.messenger.value, why=error.message)
             return
         held_s = self.budget.held_s(time.monotonic())  # since a part of another chat came back meanwhile
-        delivery = Limited(held_s) if held_s > 0 else await self.send(outgoing)
+        delivery = Limited(held_s) if held_s > 0 else await self._deliver(outgoing)
         if isinstance(delivery, Limited) and delivery.is_for_all:
             self.budget.hold(self.monotonic() + delivery.after_s)
         while not await self._is_recorded(outgoing, delivery):
             await pause(_AGAIN_S)
         self.bell.ring()
+
+    async def _deliver(self, outgoing: Outgoing) -> Delivery:
+        """Send a part; one that is a file has its content only while it is sent, one file at a time."""
+        if not outgoing.file_id:
+            return await self.send(outgoing)
+        async with self._one_file:
+            try:
+                file = await asyncio.to_thread(self.files.get, outgoing.file_id)
+            except HermesError as error:
+                return Away(error.message)
+            return await self.send(replace(outgoing, file=file)) if file else Refused("the file is not kept any more")
 
     async def _is_recorded(self, outgoing: Outgoing, delivery: Delivery) -> bool:
         """Record what became of a part; a part of which that is not recorded would be sent again."""

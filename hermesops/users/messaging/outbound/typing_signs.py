@@ -20,6 +20,12 @@ from hermesops.users.messaging.outbound.delivery import Delivery, Limited
 PACE = Pace(chat_s=4.0, a_second=8)
 """Telegram shows a sign for five seconds; the rest of what it takes in a second is for messages."""
 
+SLOW_PACE = Pace(chat_s=20.0, a_second=8)
+"""WhatsApp shows a sign for twenty-five seconds."""
+
+Show = Callable[[str, str], Awaitable[Delivery]]
+"""Shows the sign in a chat once, for the message of this id at the messenger."""
+
 _LOOK_S = 1.0
 
 log = structlog.get_logger()
@@ -30,12 +36,12 @@ class TypingSigns:
     """The signs of one messenger.
 
     Attributes:
-        show: Shows the sign in a chat once.
+        show: See there.
     """
 
     messenger: Messenger
     incoming: IncomingMessages
-    show: Callable[[str], Awaitable[Delivery]]
+    show: Show
     budget: Budget = field(default_factory=lambda: Budget(PACE))
 
     async def run(self) -> None:
@@ -51,6 +57,6 @@ class TypingSigns:
             log.warning("chats_at_work_not_read", messenger=self.messenger.value, why=error.message)
             return 0.0
         now = time.monotonic()
-        due = [chat for chat in chats if self.budget.take(chat, now)]
-        deliveries = await asyncio.gather(*map(self.show, due))
+        due = [(chat, message) for chat, message in chats if self.budget.take(chat, now)]
+        deliveries = await asyncio.gather(*(self.show(chat, message) for chat, message in due))
         return max((delivery.after_s for delivery in deliveries if isinstance(delivery, Limited)), default=0.0)

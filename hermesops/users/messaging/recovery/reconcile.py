@@ -104,13 +104,16 @@ def reconcile(incoming: Incoming, view: ChatView | None, now: datetime) -> Outco
 
 def _question(incoming: Incoming, transcript: Transcript) -> Message | None:
     """The user's message in the transcript: the last one with this text, unless it is clearly older."""
-    text, sent_at = incoming.text.strip(), incoming.sent_at
-    questions = [each for each in transcript.messages if each.role == "user" and _is_it(each.text, text)]
+    sent_at = incoming.sent_at
+    questions = [each for each in transcript.messages if each.role == "user" and _is_it(each.text, incoming)]
     newest = questions[-1] if questions else None
     is_older = newest is not None and newest.at is not None and sent_at is not None and newest.at < sent_at - _SLACK
     return None if is_older else newest
 
 
-def _is_it(stored: str, text: str) -> bool:
-    """Whether a stored message is this one: agents may put a note before it."""
+def _is_it(stored: str, incoming: Incoming) -> bool:
+    """Whether a stored message is this one: agents may put a note before it, and behind one with images."""
+    text = incoming.words
+    if incoming.files:
+        return f"\n{text}\n" in f"\n{stored}\n"
     return bool(text) and (stored == text or stored.endswith(f"\n{text}"))

@@ -196,7 +196,8 @@ def _settings(aws: MotoAccount, folder: Path, password: str, *, has_redis: bool 
     ]
     redis_text = json.dumps({"username": USER, "password": f"redis {password}"})
     redis_arn = aws.client("secretsmanager").create_secret(Name=f"redis{password}", SecretString=redis_text)["ARN"]
-    redis = {"secret": redis_arn, "user": user, "file": str(folder / "redis")} if has_redis else {}
+    readers = [{"user": user, "file": str(folder / name)} for name in ("redis", "redis-connector")]
+    redis = {"secret": redis_arn, "readers": readers} if has_redis else {}
     file = folder / "aws.json"
     file.write_text(json.dumps({"region": REGION, "database": database, "passfiles": files, "redis": redis}))
     return file
@@ -214,8 +215,9 @@ def test_password_files_say_what_is_at_aws(aws: MotoAccount, tmp_path: Path, mon
     token = (tmp_path / "router").read_text()
     assert token.startswith("db.internal:5432:hermesops:router:db.internal\\:5432/?Action=connect&DBUser=router")
     assert (tmp_path / "router").stat().st_mode & 0o777 == 0o600
-    assert (tmp_path / "redis").read_text() == "redis a:b\\c"
-    assert (tmp_path / "redis").stat().st_mode & 0o777 == 0o600
+    for name in ("redis", "redis-connector"):
+        assert (tmp_path / name).read_text() == "redis a:b\\c"
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
 
 
 def test_after_a_boot_tokens_that_have_ended_are_replaced_at_once() -> None:

@@ -11,13 +11,14 @@ from hermesops.model.messaging.figures import MessagingFigures, MessengerUsers
 from hermesops.model.messaging.message import IncomingKind, IncomingState, Outgoing, OutgoingState, Update
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.accounts import MessengerAccounts
+from hermesops.store.message_rows.bot_sessions import BotSessions
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import Draft, OutgoingMessages
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.schema.tables import hermes_instances
-from hermesops.users.messaging.outbound.delivery import Away, Delivery, Limited, Sent, record_of
+from hermesops.users.messaging.outbound.delivery import Away, Delivery, Limited, Sent, Uncertain, record_of
 from hermesops.users.messaging.recovery.reconcile import ChatView, GiveUp, SendAgain, reconcile
 from tests.support.real.stores.registries import KEYS, TurnedClock, placed
 
@@ -71,10 +72,10 @@ class Rows:
         """Record an attempt, as the sender does."""
         self.outgoing.sending(outgoing.id)
         record = record_of(replace(outgoing, tries=outgoing.tries + 1), delivery)
-        if record.state is OutgoingState.QUEUED:
-            self.outgoing.again(outgoing.id, record.state, record.after, record.detail)
-        else:
+        if record.is_end:
             self.outgoing.end(outgoing.id, record.state, vendor_id=record.vendor_id, detail=record.detail)
+        else:
+            self.outgoing.again(outgoing.id, record.state, record.after, record.detail)
 
 
 @pytest.fixture
@@ -168,6 +169,41 @@ def test_a_refused_token_is_told_of_at_once_and_until_the_answer_is_there(rows: 
         clock.turn(61)
 
 
+def test_an_answer_of_which_the_messenger_says_nothing_counts_for_minutes(rows: Rows, clock: TurnedClock) -> None:
+    ada = rows.agent("ada")
+    outgoing = rows.writes(ada, "ada-0")
+    rows.try_once(outgoing, Uncertain("ReadTimeout"))
+    assert (of_telegram(rows).uncertain, of_telegram(rows).delivered) == (1, 0)
+    rows.try_once(replace(outgoing, state=OutgoingState.UNCERTAIN), Uncertain("ReadTimeout"))
+    assert (of_telegram(rows).uncertain, of_telegram(rows).delivered) == (1, 0)
+    clock.turn(301)
+    assert of_telegram(rows).uncertain == 0
+
+
+def test_answers_for_silent_users_are_not_undelivered(rows: Rows, clock: TurnedClock) -> None:
+    ada = rows.agent("ada")
+    outgoing = rows.writes(ada, "ada-0")
+    rows.outgoing.sending(outgoing.id)
+    rows.outgoing.wait(outgoing, "outside of the 24 hours")
+    clock.turn(3600)
+    assert (of_telegram(rows).waiting, of_telegram(rows).undelivered) == (1, 0)
+
+
+def test_a_bots_session_is_told_of_where_somebody_has_linked_an_account(rows: Rows, clock: TurnedClock) -> None:
+    sessions, ada = BotSessions(rows.database), rows.agent("ada")
+    sessions.note(Messenger.DISCORD)
+    assert rows.figures().sessions == {}, "nobody uses it"
+    rows.accounts.link(rows.accounts.add_code(ada.user_id), Messenger.DISCORD, "1", "1", "Ada")
+    assert rows.figures().sessions == {"discord": True}
+    clock.turn(181)
+    assert rows.figures().sessions == {"discord": False}
+    sessions.note(Messenger.DISCORD)
+    assert rows.figures().sessions == {"discord": True}
+    assert {
+        dict(labels).get("messenger") for name, labels in messaging_series(rows.figures(), ()) if "session" in name
+    } == {"discord"}
+
+
 def test_blocked_accounts_count_for_a_day(rows: Rows, clock: TurnedClock) -> None:
     rows.agent("ada", accounts=2)
     rows.agent("bob")
@@ -221,4 +257,4 @@ def test_series_have_no_word_that_a_user_chooses(rows: Rows, clock: TurnedClock)
     series = messaging_series(rows.figures(), {ada.id})
     words = {value for _, labels in series for _, value in labels}
     states = {"unrouted", "held", "unanswered", "answered", "linked", "blocked", "delivered", "undelivered", "refused"}
-    assert words == {"telegram", ada.id, *states}
+    assert words == {"telegram", ada.id, *states, "uncertain", "waiting"}

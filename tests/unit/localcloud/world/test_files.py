@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.errors import BrokenInvariantError
-from hermesops.localcloud.world.files import key_of, read_object, write_object, write_private
+from hermesops.errors import BrokenInvariantError, Hint
+from hermesops.localcloud.world.files import key_of, read_object, read_users_door, write_object, write_private
 
 
 def test_a_key_is_made_once_and_kept(tmp_path: Path) -> None:
@@ -54,3 +54,12 @@ def test_damage_is_named_with_the_way_out(tmp_path: Path, content: bytes) -> Non
 
 def test_no_file_is_no_object(tmp_path: Path) -> None:
     assert read_object(tmp_path / "world.json") is None
+
+
+def test_a_damaged_file_of_the_door_names_what_writes_it(tmp_path: Path) -> None:
+    file = tmp_path / "users-door.json"
+    assert read_users_door(file) == {}
+    file.write_text("{")
+    with pytest.raises(BrokenInvariantError, match=r"users-door\.json is damaged") as raised:
+        read_users_door(file)
+    assert raised.value.hint == Hint(("stack", "up", "platform"), "writes it anew once the file is removed")

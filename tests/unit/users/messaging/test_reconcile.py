@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermesops.model.chat.transcript import Message, Transcript
+from hermesops.model.messaging.files import FileKind, UserFile
 from hermesops.model.messaging.message import IncomingState
 from hermesops.users.messaging.recovery.reconcile import (
     LONGEST,
@@ -53,6 +54,26 @@ TOOL = Message(6, "assistant", "I call a tool")
 def test_the_transcript_decides(messages: list[Message] | None, after: timedelta, tries: int, outcome: Outcome) -> None:
     view = None if messages is None else ChatView(Transcript(tuple(messages)))
     assert reconcile(replace(SENT, tries=tries), view, NOW + after) == outcome
+
+
+FILE = UserFile(FileKind.PHOTO, "r", "holiday.jpg", "image/jpeg")
+WORDS = "[Message 1 has files and no text.]"
+
+
+@each_case(
+    ("text", "stored", "is_there"),
+    [
+        ("hello", "[The user sent the file “holiday.jpg”]\n\nhello", True),
+        ("hello", "[a note]\n\nhello\n\n[Image attached at: /tmp/a.jpg]", True),
+        ("hello", "hello there", False),
+        ("", f"[a note]\n\n{WORDS}\n\n[Image attached at: /tmp/a.jpg]", True),
+        ("", "[Message 11 has files and no text.]", False),
+    ],
+)
+def test_a_message_with_files_is_known_among_notes(text: str, stored: str, is_there: bool) -> None:  # noqa: FBT001 - a case
+    incoming = replace(SENT, id=1, text=text, files=(FILE,))
+    view = ChatView(Transcript((Message(5, "user", stored, at=NOW), ANSWER)))
+    assert reconcile(incoming, view, NOW + SILENT) == (Recover("new") if is_there else SendAgain())
 
 
 @each_case(("is_busy", "after"), [(True, SILENT), (True, LONGEST_AT_WORK), (False, SILENT / 2)])

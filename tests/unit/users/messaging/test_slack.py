@@ -1,9 +1,11 @@
 """Events of Slack: signed and recent ones, a person's own messages to the bot, and nothing else; answers of its API."""
 
+import contextlib
 import hmac
 import json
 from hashlib import sha256
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from hermesops.model.messaging.messenger import Messenger
 from hermesops.users.messaging.inbound.door import SlackDoor, UnsignedReportError
 from hermesops.users.messaging.messengers.exchange import Answer
 from hermesops.users.messaging.messengers.slack.read import Challenge, is_slacks, read, text_of
-from hermesops.users.messaging.messengers.slack.send import delivery_of
+from hermesops.users.messaging.messengers.slack.send import buttons, delivery_of
 from hermesops.users.messaging.outbound.budget import Budget, Pace
 from hermesops.users.messaging.outbound.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
 from hermesops.wire.strict_json import MalformedJSONError
@@ -193,3 +195,64 @@ def test_a_bot_that_is_limited_as_a_whole_writes_to_no_chat_until_then() -> None
     budget.hold(3.0)
     assert not any(budget.take(chat, now) for chat in "ab" for now in (0.0, 4.9))
     assert all(budget.take(chat, 5.0) for chat in "ab")
+
+
+def pressed(**changes: Any) -> bytes:  # noqa: ANN401 - JSON
+    payload = {
+        "type": "block_actions",
+        "user": {"id": "U1", "team_id": "T1"},
+        "channel": {"id": "D1"},
+        "actions": [{"action_id": "/approve", "action_ts": "1700000000.123456"}],
+        **changes,
+    }
+    return urlencode({"payload": json.dumps(payload)}).encode()
+
+
+def test_a_pressed_button_is_its_command_once() -> None:
+    update = Update(
+        *(Messenger.SLACK, "action/D1/1700000000.123456", IncomingKind.MESSAGE, "T1-U1", "D1"),
+        text="/approve",
+        display="U1",
+    )
+    assert read(pressed()) == read(pressed()) == update
+
+
+@each_case(
+    "changes",
+    [
+        {"type": "view_submission"},
+        {"user": {"id": "U1"}},
+        {"user": "U1"},
+        {"channel": {"id": "C1"}},
+        {"channel": None},
+        {"actions": []},
+        {"actions": ["/approve"]},
+        {"actions": [{"action_id": "/rm", "action_ts": "1.2"}]},
+        {"actions": [{"action_id": "/approve", "action_ts": "1"}]},
+        {"actions": [{"action_id": "/approve", "action_ts": "1.2"}] * 2},
+    ],
+)
+def test_another_interaction_is_nothing(changes: dict[str, Any]) -> None:
+    assert read(pressed(**changes)) is None
+
+
+def test_a_form_without_an_object_is_malformed() -> None:
+    with pytest.raises(MalformedJSONError):
+        read(b"payload=x")
+    assert read(b"payload=") is None
+    assert read(b"payload={}" + b"&x=1" * 20) is None
+
+
+@given(st.binary())
+def test_any_form_is_nothing_or_malformed(rest: bytes) -> None:
+    with contextlib.suppress(MalformedJSONError):
+        assert read(b"payload=" + rest) is None
+
+
+def test_a_request_for_approval_has_two_buttons_and_another_text_none() -> None:
+    text = "Run `rm`? Reply !approve or !deny."
+    blocks = buttons(text)["blocks"]
+    assert isinstance(blocks, list)
+    assert blocks[0]["text"] == {"type": "mrkdwn", "text": text, "verbatim": True}
+    assert [element["action_id"] for element in blocks[1]["elements"]] == ["/approve", "/deny"]
+    assert buttons("hello") == buttons(text + "x" * 3000) == {}

@@ -20,17 +20,18 @@ class Rows:
         self.chats = chats
         self.is_away = False
 
-    def chats_at_work(self, messenger: Messenger) -> tuple[str, ...]:
+    def chats_at_work(self, messenger: Messenger) -> tuple[tuple[str, str], ...]:
         assert messenger is Messenger.TELEGRAM
         if self.is_away:
             raise UnavailableError("the database does not answer")
-        return self.chats
+        return tuple((chat, f"m{chat}") for chat in self.chats)
 
 
 def signs(rows: Rows, *deliveries: Delivery) -> tuple[TypingSigns, list[str]]:
     shown: list[str] = []
 
-    async def show(chat: str) -> Delivery:
+    async def show(chat: str, message: str) -> Delivery:
+        assert message == f"m{chat}"
         shown.append(chat)
         return deliveries[len(shown) - 1] if len(shown) <= len(deliveries) else Sent("")
 

@@ -95,12 +95,14 @@ class DiscordGateway:
         receive: Writes a message into a row, unless it is there already.
         heard: Called for each message that is a row.
         begun: Called when a session begins: earlier messages may have been missed.
+        alive: Called in a thread when Discord answers the session.
     """
 
     bot: DiscordBot
     receive: Callable[[Update], bool]
     heard: Callable[[], None]
     begun: Callable[[], Awaitable[None]]
+    alive: Callable[[], None] = lambda: None
     session: GatewaySession = field(default_factory=GatewaySession)
     _identified_at: float = float("-inf")
     _failures: int = 0
@@ -176,6 +178,7 @@ class DiscordGateway:
                 await beats.beat()
             case 11:  # a heartbeat was heard
                 beats.is_acknowledged = True
+                await self._note_alive()
             case 7:
                 await socket.close(_RESUMABLE)
                 raise SocketEndedError("Discord asks for another socket")
@@ -192,15 +195,24 @@ class DiscordGateway:
             case "READY" if isinstance(data, dict):
                 self._begin(data)
                 log.info("discord_session_begun")
+                await self._note_alive()
                 self._catching_up = [task for task in self._catching_up if not task.done()]
                 self._catching_up.append(asyncio.ensure_future(self.begun()))
             case "RESUMED":
                 self._failures = 0
                 log.info("discord_session_resumed")
+                await self._note_alive()
             case "MESSAGE_CREATE" if isinstance(data, dict) and (update := read(data)):
                 await self.keep(update)
         if isinstance(sequence, int):
             self.session.sequence = sequence
+
+    async def _note_alive(self) -> None:
+        """Have operators see that the session is alive; a database that is away is their worse trouble."""
+        try:
+            await asyncio.to_thread(self.alive)
+        except HermesError as error:
+            log.warning("discord_session_not_noted", why=error.message)
 
     def _begin(self, data: Mapping[str, Any]) -> None:
         id_, url = data.get("session_id"), data.get("resume_gateway_url")

@@ -1,14 +1,17 @@
 """Reads messages of Discord's, as its gateway and its HTTP API have them. Pure.
 
-Source: Discord, "Message Object", "Message Create"; ids are snowflakes, numbers that grow with time.
+Source: Discord, "Message Object", "Attachment Object", "Message Create"; ids are snowflakes, numbers that grow with
+time.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from hermesops.model.messaging.files import MOST, FileKind, UserFile
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
+from hermesops.users.messaging.files.kinds import shown_name
 from hermesops.users.messaging.messengers.commands import with_slash
 from hermesops.wire.foreign_text import one_line
 
@@ -18,6 +21,9 @@ _LONGEST_TEXT = 16_384
 _LONGEST_NAME = 64
 _BY_PEOPLE = frozenset({0, 19})
 """Types of messages that a person writes: plain ones and replies."""
+
+_KINDS: Mapping[str, FileKind] = {"image/": FileKind.PHOTO, "audio/": FileKind.AUDIO, "video/": FileKind.VIDEO}
+_LONGEST_TYPE = 128
 
 
 def read(message: Mapping[str, Any]) -> Update | None:
@@ -38,7 +44,21 @@ def read(message: Mapping[str, Any]) -> Update | None:
         vendor_chat=chat,
         text=with_slash(text[:_LONGEST_TEXT].strip()) if isinstance(text, str) else "",
         display=name_of(author),
+        files=tuple(_files(id_, message.get("attachments"))),
     )
+
+
+def _files(message_id: str, values: object) -> Iterator[UserFile]:
+    """Files of a message. Their addresses run out, so that the message is what names them."""
+    for value in (values if isinstance(values, list) else [])[:MOST]:
+        id_ = matching(SNOWFLAKE, value.get("id")) if isinstance(value, dict) else ""
+        if not id_:
+            continue
+        media_type, size = one_line(str(value.get("content_type") or ""), longest=_LONGEST_TYPE), value.get("size")
+        kind = next((kind for word, kind in _KINDS.items() if media_type.startswith(word)), FileKind.DOCUMENT)
+        is_size = isinstance(size, int) and not isinstance(size, bool) and size > 0
+        name = shown_name(str(value.get("filename") or ""), kind, media_type)
+        yield UserFile(kind, f"{message_id}/{id_}", name, media_type, size if is_size else 0)
 
 
 def name_of(author: Mapping[str, Any]) -> str:

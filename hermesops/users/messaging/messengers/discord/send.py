@@ -1,27 +1,32 @@
 """Sends messages by Discord's HTTP API, within the limits that its answers name.
 
-Source: Discord, "Create Message" (``nonce``, ``enforce_nonce``), "Component Reference", "Trigger Typing
-Indicator", "Get Channel Messages", "Rate Limits", "Get Gateway Bot", "Opcodes and Status Codes" (JSON error codes),
-"Edit Current Application", "Bulk Overwrite Global Application Commands".
+Source: Discord, "Create Message" (``nonce``, ``enforce_nonce``), "Uploading Files", "Attachment Object", "Component
+Reference", "Trigger Typing Indicator", "Get Channel Messages", "Rate Limits", "Get Gateway Bot", "Opcodes and Status
+Codes" (JSON error codes), "Edit Current Application", "Bulk Overwrite Global Application Commands".
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.model.messaging.files import UserFile, largest_download
 from hermesops.model.messaging.message import Outgoing
+from hermesops.model.messaging.messenger import Messenger
 from hermesops.users.messaging.messengers.commands import BUTTONS, is_request
 from hermesops.users.messaging.messengers.discord.interactions import COMMANDS
-from hermesops.users.messaging.messengers.exchange import Answer, call
+from hermesops.users.messaging.messengers.exchange import Answer, Form, call, fetch
 from hermesops.users.messaging.outbound.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
 from hermesops.wire.foreign_text import one_line
 
 ADDRESS = "https://discord.com/api/v10"
 
 _VENDOR = "Discord"
+_FILES = ("cdn.discordapp.com",)
 _AGENT = "DiscordBot (hermesops, 1)"
 _NO_EMBEDS = 4
 _STYLES = {"/approve": 3, "/deny": 4}
@@ -88,17 +93,41 @@ class DiscordBot:
         Raises nothing: what became of it is the result. Nothing is sent while Discord takes none of this chat.
         """
         body: dict[str, object] = {
-            "content": outgoing.text,
+            "content": "" if outgoing.file else outgoing.text,
             "nonce": f"out-{outgoing.id}",
             "enforce_nonce": True,
             "allowed_mentions": {"parse": []},  # no text of an agent's calls anybody
             "flags": _NO_EMBEDS,  # no request of Discord's goes where an agent's text says
         }
+        path = f"channels/{outgoing.vendor_chat}/messages"
+        if outgoing.file is not None:
+            return await self._of_route(path, form=Form({"payload_json": json.dumps(body)}, outgoing.file, "files[0]"))
         if is_request(outgoing.text):
             body["components"] = [{"type": 1, "components": _BUTTONS}]
-        return await self._of_route(f"channels/{outgoing.vendor_chat}/messages", body)
+        return await self._of_route(path, body)
 
-    async def show_typing(self, vendor_chat: str) -> Delivery:
+    async def file(self, vendor_chat: str, file: UserFile) -> bytes:
+        """Read a file of a person's message, whose address Discord gives for a day.
+
+        Raises:
+            RefusedError: The message, or the file, is gone.
+            TooLargeError: See there.
+            UnavailableError: Discord does not answer, or wants fewer requests.
+            UnknownOutcomeError: As ``UnavailableError``.
+        """
+        message, _, id_ = file.reference.partition("/")
+        answer = await self._call(f"channels/{vendor_chat}/messages/{message}")
+        if answer.status != HTTPStatus.OK:
+            raise _not_told(answer)
+        listed = answer.content.get("attachments")
+        rows = [row for row in (listed if isinstance(listed, list) else []) if isinstance(row, dict)]
+        url = next((row.get("url") for row in rows if row.get("id") == id_), None)
+        if not isinstance(url, str):
+            raise RefusedError("Discord has the file no more")
+        hosts = _FILES if self._address == ADDRESS else (urlsplit(self._address).netloc,)
+        return await fetch(_VENDOR, url, hosts=hosts, largest=largest_download(Messenger.DISCORD))
+
+    async def show_typing(self, vendor_chat: str, message_id: str) -> Delivery:  # noqa: ARG002 - the chat is enough here
         """Show that an answer is being written, for ten seconds or until a message comes."""
         return await self._of_route(f"channels/{vendor_chat}/typing", {})
 
@@ -158,13 +187,15 @@ class DiscordBot:
         if answer.status != HTTPStatus.OK:
             raise _not_told(answer)
 
-    async def _of_route(self, path: str, body: Mapping[str, object]) -> Delivery:
+    async def _of_route(
+        self, path: str, body: Mapping[str, object] | None = None, form: Form | None = None
+    ) -> Delivery:
         """Send to a route with a limit of its own."""
         left_s = self._free_at.get(path, float("-inf")) - self._clock()
         if left_s > 0:
             return Limited(left_s)
         try:
-            answer = await self._call(path, body)
+            answer = await self._call(path, body, form=form)
         except UnavailableError as error:
             return Away(error.message)
         except UnknownOutcomeError as error:
@@ -180,9 +211,9 @@ class DiscordBot:
         if len(self._free_at) > _MOST_CHATS:
             del self._free_at[next(iter(self._free_at))]
 
-    async def _call(self, path: str, body: object = None, method: str = "") -> Answer:
+    async def _call(self, path: str, body: object = None, method: str = "", form: Form | None = None) -> Answer:
         headers = {"authorization": f"Bot {self.token()}", "user-agent": _AGENT}
-        return await call(_VENDOR, f"{self._address}/{path}", body, headers, method=method)
+        return await call(_VENDOR, f"{self._address}/{path}", body, headers, method=method, form=form)
 
 
 def delivery_of(answer: Answer) -> Delivery:

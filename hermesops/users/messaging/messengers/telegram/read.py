@@ -1,6 +1,7 @@
 """Verifies and reads updates of Telegram. Pure.
 
-Source: Telegram Bot API, "Update", "Message", "CallbackQuery", "ChatMemberUpdated", "setWebhook".
+Source: Telegram Bot API, "Update", "Message", "PhotoSize", "Document", "Voice", "CallbackQuery", "ChatMemberUpdated",
+"setWebhook".
 """
 
 import hmac
@@ -8,8 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hermesops.model.messaging.files import FileKind, UserFile
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
+from hermesops.users.messaging.files.kinds import shown_name
 from hermesops.users.messaging.messengers.commands import command_of
 from hermesops.wire import strict_json
 from hermesops.wire.foreign_text import one_line
@@ -25,6 +28,17 @@ _LONGEST_TEXT = 16_384
 _LONGEST_NAME = 64
 _PRESS = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _GONE = frozenset({"kicked", "left"})
+_FILE = re.compile(r"[A-Za-z0-9_-]{1,256}")
+_FILES: Mapping[str, tuple[FileKind, str]] = {
+    "document": (FileKind.DOCUMENT, ""),
+    "voice": (FileKind.VOICE, "audio/ogg"),
+    "audio": (FileKind.AUDIO, ""),
+    "video": (FileKind.VIDEO, "video/mp4"),
+    "video_note": (FileKind.VIDEO, "video/mp4"),
+}
+"""Kinds of files by the field of a message, and the type of those that have none of their own."""
+
+_LONGEST_TYPE = 128
 
 
 def is_telegrams(header: str, secrets: Sequence[str]) -> bool:
@@ -79,7 +93,7 @@ def _message(number: int, message: Mapping[str, Any]) -> Update | None:
     if author is None:
         return None
     account, display = author
-    text = message.get("text")
+    text = message.get("text", message.get("caption"))
     return Update(
         messenger=Messenger.TELEGRAM,
         vendor_id=str(number),
@@ -88,7 +102,29 @@ def _message(number: int, message: Mapping[str, Any]) -> Update | None:
         vendor_chat=account,
         text=text[:_LONGEST_TEXT] if isinstance(text, str) else "",
         display=display,
+        files=_files(message),
     )
+
+
+def _files(message: Mapping[str, Any]) -> tuple[UserFile, ...]:
+    """The file of a message: Telegram sends several as a message each. A photo comes in sizes, the largest last."""
+    sizes = message.get("photo")
+    if isinstance(sizes, list) and sizes and isinstance(sizes[-1], dict):
+        return _file(sizes[-1], FileKind.PHOTO, "image/jpeg")
+    for key, (kind, media_type) in _FILES.items():
+        if isinstance(content := message.get(key), dict):
+            return _file(content, kind, media_type)
+    return ()
+
+
+def _file(content: Mapping[str, Any], kind: FileKind, otherwise: str) -> tuple[UserFile, ...]:
+    id_, size = content.get("file_id"), content.get("file_size")
+    if not isinstance(id_, str) or not _FILE.fullmatch(id_):
+        return ()
+    media_type = one_line(str(content.get("mime_type") or otherwise), longest=_LONGEST_TYPE)
+    name = shown_name(str(content.get("file_name") or ""), kind, media_type)
+    is_size = isinstance(size, int) and not isinstance(size, bool) and size > 0
+    return (UserFile(kind, id_, name, media_type, size if is_size and size else 0),)
 
 
 def _membership(number: int, change: Mapping[str, Any]) -> Update | None:

@@ -1,18 +1,22 @@
 """Sends messages by Telegram's Bot API. The bot's token is in the address of each request, so that none is logged.
 
-Source: Telegram Bot API, "Making requests", "ResponseParameters", ``sendMessage``, ``sendChatAction``,
-``getWebhookInfo``, ``setWebhook``; its FAQ for bots, "My bot is hitting limits".
+Source: Telegram Bot API, "Making requests", "ResponseParameters", "Sending files", ``sendMessage``, ``sendDocument``,
+``sendChatAction``, ``getFile``, ``getWebhookInfo``, ``setWebhook``; its FAQ for bots, "My bot is hitting limits".
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.model.messaging.files import UserFile, largest_download
 from hermesops.model.messaging.message import Outgoing
+from hermesops.model.messaging.messenger import Messenger
 from hermesops.users.messaging.messengers.commands import BUTTONS, is_request
-from hermesops.users.messaging.messengers.exchange import Answer, call
+from hermesops.users.messaging.messengers.exchange import Answer, Form, TooLargeError, call, fetch
 from hermesops.users.messaging.messengers.telegram import write
 from hermesops.users.messaging.outbound.delivery import Away, Delivery, Limited, Refused, Sent, Uncertain
 from hermesops.wire.foreign_text import one_line
@@ -23,6 +27,7 @@ _LONGEST_LIMIT_S = 3 * 3600.0
 """The longest wait that is believed; users report bans of three hours."""
 
 _UNKNOWN_LIMIT_S = 30.0
+_PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,255}")
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,11 @@ class TelegramBot:
 
     async def send(self, outgoing: Outgoing) -> Delivery:
         """Send a part, once. Raises nothing: what became of it is the result."""
+        if outgoing.file is not None:
+            # Never sendPhoto, which refuses photos of some shapes, and shrinks others.
+            return await self._call(
+                "sendDocument", form=Form({"chat_id": outgoing.vendor_chat}, outgoing.file, "document")
+            )
         body: dict[str, object] = {
             "chat_id": int(outgoing.vendor_chat),
             **write.parse(outgoing.text),
@@ -64,9 +74,30 @@ class TelegramBot:
             body["reply_markup"] = {"inline_keyboard": [row]}
         return await self._call("sendMessage", body)
 
-    async def show_typing(self, vendor_chat: str) -> Delivery:
+    async def show_typing(self, vendor_chat: str, message_id: str) -> Delivery:  # noqa: ARG002 - the chat is enough here
         """Show that an answer is being written, for five seconds or until a message comes."""
         return await self._call("sendChatAction", {"chat_id": int(vendor_chat), "action": "typing"})
+
+    async def file(self, vendor_chat: str, file: UserFile) -> bytes:  # noqa: ARG002 - a file's id is enough here
+        """Read a file of a person's message.
+
+        Raises:
+            RefusedError: Telegram has it no more.
+            TooLargeError: See there.
+            UnavailableError: Telegram does not answer.
+            UnknownOutcomeError: As ``UnavailableError``.
+        """
+        answer = await self._exchange("getFile", {"file_id": file.reference})
+        result = answer.content.get("result")
+        path = result.get("file_path") if isinstance(result, Mapping) else None
+        if answer.status == HTTPStatus.BAD_REQUEST and "too big" in str(answer.content.get("description")):
+            raise TooLargeError("Telegram gives bots no file of this size")
+        if answer.status != HTTPStatus.OK or not isinstance(path, str):
+            raise _not_told(answer.status)
+        if not _PATH.fullmatch(path) or ".." in path:
+            raise RefusedError("Telegram names no path of a file")
+        url = f"{self._address}/file/bot{self._token()}/{path}"
+        return await fetch("Telegram", url, hosts=[urlsplit(url).netloc], largest=largest_download(Messenger.TELEGRAM))
 
     async def name(self) -> str:
         """The bot's name at Telegram.
@@ -115,16 +146,16 @@ class TelegramBot:
         if answer.status != HTTPStatus.OK:
             raise _not_told(answer.status)
 
-    async def _call(self, method: str, body: Mapping[str, object]) -> Delivery:
+    async def _call(self, method: str, body: Mapping[str, object] | None = None, form: Form | None = None) -> Delivery:
         try:
-            return delivery_of(await self._exchange(method, body))
+            return delivery_of(await self._exchange(method, body, form))
         except UnavailableError as error:
             return Away(error.message)
         except UnknownOutcomeError as error:
             return Uncertain(error.message)
 
-    async def _exchange(self, method: str, body: Mapping[str, object]) -> Answer:
-        return await call("Telegram", f"{self._address}/bot{self._token()}/{method}", body)
+    async def _exchange(self, method: str, body: Mapping[str, object] | None, form: Form | None = None) -> Answer:
+        return await call("Telegram", f"{self._address}/bot{self._token()}/{method}", body, form=form)
 
 
 def _not_told(status: int) -> RefusedError | UnavailableError:

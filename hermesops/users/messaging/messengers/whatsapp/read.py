@@ -16,8 +16,10 @@ from hashlib import sha256
 from itertools import islice
 from typing import Any
 
+from hermesops.model.messaging.files import FileKind, UserFile
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
+from hermesops.users.messaging.files.kinds import shown_name
 from hermesops.users.messaging.messengers.commands import command_of, with_slash
 from hermesops.wire import strict_json
 from hermesops.wire.foreign_text import one_line
@@ -43,6 +45,15 @@ _BY_PEOPLE = frozenset(
     ("text", "image", "audio", "video", "document", "sticker", "location", "contacts", "button", "interactive")
 )
 """Types of messages that a person writes; others are reactions, changes of numbers and notices."""
+
+_FILE = re.compile(r"[0-9]{1,32}")
+_KINDS: Mapping[str, FileKind] = {
+    "image": FileKind.PHOTO,
+    "audio": FileKind.AUDIO,
+    "video": FileKind.VIDEO,
+    "document": FileKind.DOCUMENT,
+}
+_LONGEST_TYPE = 128
 
 
 @dataclass(frozen=True)
@@ -112,6 +123,7 @@ class Reader:
             display=names.get(user) or names.get(number) or "",
             address=number or user,
             written_at=datetime.fromtimestamp(int(stamp), UTC),
+            files=_files(message, kind),
         )
 
 
@@ -154,7 +166,20 @@ def _text_of(message: Mapping[str, Any]) -> str:
         return command_of(reply.get("id"))
     content = message.get("text")
     body = content.get("body") if isinstance(content, dict) else None
-    return body if isinstance(body, str) else ""
+    file = message.get(str(message.get("type")))
+    caption = file.get("caption") if isinstance(file, dict) else None
+    return next((each for each in (body, caption) if isinstance(each, str)), "")
+
+
+def _files(message: Mapping[str, Any], key: str) -> tuple[UserFile, ...]:
+    """The file of a message: WhatsApp sends several as a message each, and names no size."""
+    content, kind = message.get(key), _KINDS.get(key)
+    id_ = _matching(_FILE, content.get("id")) if isinstance(content, dict) else ""
+    if kind is None or not id_ or not isinstance(content, dict):
+        return ()
+    media_type = one_line(str(content.get("mime_type") or ""), longest=_LONGEST_TYPE)
+    kind = FileKind.VOICE if content.get("voice") is True else kind
+    return (UserFile(kind, id_, shown_name(str(content.get("filename") or ""), kind, media_type), media_type),)
 
 
 def _names(contacts: object) -> Iterator[tuple[str, str]]:

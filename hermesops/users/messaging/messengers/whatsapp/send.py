@@ -1,18 +1,22 @@
 """Sends messages by WhatsApp's Cloud API.
 
-Source: WhatsApp Business Platform, "Send messages", "Text messages", "Interactive reply buttons", "Error
-codes", "Throughput", "Pair rate limits", "Customer service windows", "Webhook overrides", "Business-scoped user IDs".
+Source: WhatsApp Business Platform, "Send messages", "Typing indicators", "Text messages", "Media" (upload, retrieve,
+download), "Interactive reply buttons", "Error codes", "Throughput", "Pair rate limits", "Customer service windows",
+"Webhook overrides", "Business-scoped user IDs".
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.model.messaging.files import AgentFile, UserFile, largest_download
 from hermesops.model.messaging.message import Outgoing
+from hermesops.model.messaging.messenger import Messenger
 from hermesops.users.messaging.messengers.commands import BUTTONS, is_request
-from hermesops.users.messaging.messengers.exchange import Answer, call
+from hermesops.users.messaging.messengers.exchange import Answer, Form, call, fetch
 from hermesops.users.messaging.messengers.whatsapp import errors
 from hermesops.users.messaging.outbound.delivery import Away, Closed, Delivery, Limited, Refused, Sent, Uncertain
 from hermesops.wire.foreign_text import one_line
@@ -20,6 +24,7 @@ from hermesops.wire.foreign_text import one_line
 ADDRESS = "https://graph.facebook.com/v24.0"
 
 _VENDOR = "WhatsApp"
+_FILES = ("lookaside.fbsbx.com",)
 _LONGEST_WITH_BUTTONS = 1024
 
 
@@ -61,19 +66,71 @@ class WhatsAppBot:
             return Closed(errors.CLOSED)
         if not outgoing.address:
             return Closed("the person's number is not known here any more")
-        body = {
-            "messaging_product": "whatsapp",
-            "recipient_type": "individual",
-            **recipient(outgoing.address),
-            **content(outgoing.text),
-            "biz_opaque_callback_data": f"out-{outgoing.id}",
-        }
         try:
+            shown = content(outgoing.text)
+            if outgoing.file is not None:
+                media = await self._upload(outgoing.file)
+                if not isinstance(media, str):
+                    return media
+                shown = content_of_file(outgoing.file, media)
+            body = {
+                "messaging_product": "whatsapp",
+                "recipient_type": "individual",
+                **recipient(outgoing.address),
+                **shown,
+                "biz_opaque_callback_data": f"out-{outgoing.id}",
+            }
             return delivery_of(await self._call(f"{self._phone}/messages", body), outgoing.tries)
         except UnavailableError as error:
             return Away(error.message)
         except UnknownOutcomeError as error:
             return Uncertain(error.message)
+
+    async def show_typing(self, vendor_chat: str, message_id: str) -> Delivery:  # noqa: ARG002 - the message is enough
+        """Mark a person's message as read, and show for 25 seconds, or until an answer comes, that one is written."""
+        body = {
+            "messaging_product": "whatsapp",
+            "status": "read",
+            "message_id": message_id,
+            "typing_indicator": {"type": "text"},
+        }
+        try:
+            answer = await self._call(f"{self._phone}/messages", body)
+        except UnavailableError as error:
+            return Away(error.message)
+        except UnknownOutcomeError as error:
+            return Uncertain(error.message)
+        return Sent("") if answer.content.get("success") is True else delivery_of(answer, 0)
+
+    async def _upload(self, file: AgentFile) -> str | Delivery:
+        """Give a file to Meta, who shows it to nobody yet; its id there, or why there is none."""
+        form = Form({"messaging_product": "whatsapp", "type": file.media_type}, file)
+        try:
+            answer = await self._call(f"{self._phone}/media", form=form)
+        except UnknownOutcomeError as error:
+            return Away(error.message)
+        id_ = answer.content.get("id")
+        if answer.status == HTTPStatus.OK and isinstance(id_, str) and id_:
+            return id_
+        refusal = delivery_of(answer, 0)
+        return Away("no place for a file") if isinstance(refusal, Sent | Uncertain) else refusal
+
+    async def file(self, vendor_chat: str, file: UserFile) -> bytes:  # noqa: ARG002 - a file's id is enough here
+        """Read a file of a person's message, whose address Meta gives for five minutes.
+
+        Raises:
+            RefusedError: Meta does not give it.
+            TooLargeError: See there.
+            UnavailableError: Meta does not answer.
+            UnknownOutcomeError: As ``UnavailableError``.
+        """
+        answer = await self._call(file.reference)
+        url = answer.content.get("url")
+        if answer.status != HTTPStatus.OK or not isinstance(url, str):
+            raise _not_told(answer)
+        hosts = _FILES if self._address == ADDRESS else (urlsplit(self._address).netloc,)
+        headers = {"authorization": f"Bearer {self._token()}"}
+        return await fetch(_VENDOR, url, headers, hosts=hosts, largest=largest_download(Messenger.WHATSAPP))
 
     async def number(self) -> Number:
         """The number as Meta has it.
@@ -118,9 +175,17 @@ class WhatsAppBot:
         if answer.status != HTTPStatus.OK or answer.content.get("success") is not True:
             raise _not_told(answer)
 
-    async def _call(self, path: str, body: Mapping[str, object] | None = None) -> Answer:
+    async def _call(self, path: str, body: Mapping[str, object] | None = None, form: Form | None = None) -> Answer:
         headers = {"authorization": f"Bearer {self._token()}"}
-        return await call(_VENDOR, f"{self._address}/{path}", body, headers)
+        return await call(_VENDOR, f"{self._address}/{path}", body, headers, form=form)
+
+
+def content_of_file(file: AgentFile, media: str) -> Mapping[str, object]:
+    """Parameters of a file that Meta has. Pure."""
+    kind = file.media_type.partition("/")[0]
+    if kind in {"image", "audio", "video"}:
+        return {"type": kind, kind: {"id": media}}
+    return {"type": "document", "document": {"id": media, "filename": file.name}}
 
 
 def content(text: str) -> Mapping[str, object]:

@@ -183,7 +183,7 @@ def test_each_process_of_users_is_a_role_of_the_database_by_a_file_of_its_own() 
         assert (files[user]["role"], files[user]["home"]) == (role, f"/var/lib/{user}")
     assert {API, CONNECTIONS, ROUTER, CONNECTOR} == set(RIGHTS), "the roles that the registry gives rights"
     assert len({entry["file"] for entry in files.values()}) == len(files)
-    kept = [*files.values(), given["hermes_platform_aws_redis"]]
+    kept = [*files.values(), *given["hermes_platform_aws_redis"]["readers"]]
     assert {str(Path(entry["file"]).parent) for entry in kept} == {folder["__hermes_platform_aws_passwords"]}
     assert not set(files) & set(ACT_AS_HOST)
 
@@ -198,6 +198,14 @@ def test_with_a_bot_a_host_runs_the_connector_as_its_own_role_of_the_database() 
 
     [file] = [each for each in given["hermes_platform_aws_user_passfiles"] if each["role"] == CONNECTOR]
     assert file["user"] == "hermesops-connector"
+    readers = {each["user"]: each["file"] for each in given["hermes_platform_aws_redis"]["readers"]}
+    assert set(readers) == {"hermesops-api", "hermesops-connector"}
+    assert len(set(readers.values())) == len(readers), "a file for each, which no other process reads"
+    web = Settings.model_validate(given["hermes_platform_connector_settings"]).web
+    assert web.redis_url == "rediss://hermesops-staging-app@redis.cache.internal:6379"
+    assert str(web.redis_password_file) == readers["hermesops-connector"]
+    assert given["hermes_platform_connector_redis_port"] == 6379
+    assert [each["user"] for each in plain["hermes_platform_aws_redis"]["readers"]] == ["hermesops-api"]
     assert given["hermes_platform_connector_database"].endswith(f"&passfile={file['file']}")
     assert given["hermes_platform_connector_issues_credentials"] is True
     assert given["hermes_platform_edge_has_connector"] is True

@@ -56,12 +56,11 @@ def user_roles(args: UserRolesArgs) -> dict[str, dict[str, Input[object]]]:
         "hermes_base": {"open_ports_from": {str(DOOR): list(args.networks)}},
         "hermes_platform_aws": {
             "user_passfiles": [_passfile(user, role) for user, role in _logins(args.users).items()],
-            "redis": {"secret": args.redis_secret, "user": _API_USER, "file": f"{PASSWORDS}/redis"},
+            "redis": {"secret": args.redis_secret, "readers": _redis_readers(has_connector=has_connector)},
         },
         "hermes_platform_api": {
             **_process(args, API, _API_USER),
-            "settings": {**args.tables, "web": {**args.tables["web"], **_redis(args)}},
-            "redis_port": Output.from_input(args.redis_port).apply(int),
+            **_with_redis(args, _API_USER),
         },
         "hermes_platform_edge": {
             "enabled": True,
@@ -77,7 +76,7 @@ def user_roles(args: UserRolesArgs) -> dict[str, dict[str, Input[object]]]:
         roles["hermes_platform_connections"] = {**process, "settings": args.tables}
     if has_connector:
         process = _process(args, CONNECTOR, _CONNECTOR_USER)
-        roles["hermes_platform_connector"] = {**process, "settings": args.tables}
+        roles["hermes_platform_connector"] = {**process, **_with_redis(args, _CONNECTOR_USER)}
     return roles
 
 
@@ -105,9 +104,23 @@ def _process(args: UserRolesArgs, role: str, user: str) -> dict[str, Input[objec
     }
 
 
-def _redis(args: UserRolesArgs) -> dict[str, Input[object]]:
-    """Settings of the Redis that carries events between the API's processes; its password changes by itself."""
-    return {
+def _redis_readers(*, has_connector: bool) -> list[dict[str, str]]:
+    """Processes that get the password of Redis, each in a file of its own."""
+    users = [_API_USER, *([_CONNECTOR_USER] if has_connector else [])]
+    return [{"user": user, "file": _redis_file(user)} for user in users]
+
+
+def _redis_file(user: str) -> str:
+    return f"{PASSWORDS}/redis-{user}"
+
+
+def _with_redis(args: UserRolesArgs, user: str) -> dict[str, Input[object]]:
+    """Variables of a process that uses the Redis of events and bells; its password changes by itself."""
+    web = {
         "redis_url": Output.concat(f"rediss://{args.redis_user}@", args.redis_host, ":", args.redis_port),
-        "redis_password_file": f"{PASSWORDS}/redis",
+        "redis_password_file": _redis_file(user),
+    }
+    return {
+        "settings": {**args.tables, "web": {**args.tables["web"], **web}},
+        "redis_port": Output.from_input(args.redis_port).apply(int),
     }
