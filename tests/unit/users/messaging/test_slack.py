@@ -237,7 +237,7 @@ def test_another_interaction_is_nothing(changes: dict[str, Any]) -> None:
 
 
 def test_a_form_without_an_object_is_malformed() -> None:
-    with pytest.raises(MalformedJSONError):
+    with pytest.raises(MalformedJSONError, match="JSON"):
         read(b"payload=x")
     assert read(b"payload=") is None
     assert read(b"payload={}" + b"&x=1" * 20) is None
