@@ -10,8 +10,9 @@ from contextlib import suppress
 from dataclasses import asdict
 from weakref import WeakValueDictionary
 
-from hermesops.api.sign_in.issuer_client import IssuedTokens, IssuerClient, SignIn
-from hermesops.api.sign_in.tokens import ExpiredTokenError, InvalidTokenError, Tokens
+from hermesops.access.sign_in.issuer_client import IssuedTokens, IssuerClient, SignIn
+from hermesops.access.sign_in.signed_tokens import ExpiredTokenError, InvalidTokenError
+from hermesops.api.sign_in.tokens import Tokens
 from hermesops.errors import RefusedError
 from hermesops.model.ids import UserId
 from hermesops.store.user_rows.sessions import WebSession, WebSessions
