@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.app import parts
 from hermesops.app.container import Container
-from hermesops.errors import RefusedError
+from hermesops.errors import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -40,11 +40,11 @@ class ConsoleContainer(Container):
     @asynccontextmanager
     async def connect(self) -> "AsyncIterator[Connected]":
         """Refuse: this process holds no key that opens a machine."""
-        raise RefusedError("the served console reaches no machine: workers carry out what operators ask for")
+        raise UnavailableError("the served console reaches no machine: workers carry out what operators ask for")
         yield  # a generator, as the container's
 
     @asynccontextmanager
     async def vendor(self) -> "AsyncIterator[Client]":
         """Refuse: this process holds no key of the vendor's."""
-        raise RefusedError("the served console has no key of JustAVPS")
+        raise UnavailableError("the served console has no key of JustAVPS")
         yield  # as above

@@ -35,6 +35,9 @@ FACE = "console"
 PROOF_S = 900.0
 """Seconds from the issue of an ID token to the last decision by it; the console renews its tokens in five minutes."""
 
+LONGEST_REASON = 500
+"""Characters."""
+
 _AT_ONCE = Limits(at_once=8, slow_after_s=30.0, within_s=120.0)
 _SEARCHED = 20
 """Newest operations of an instance among which a request's own is looked for."""
@@ -114,12 +117,15 @@ class OperatorRequestCarrier:
         """The action, and the operator who proved to have the role for it.
 
         Raises:
+            UsageError: There is no reason, or one that no page sends.
             RefusedError: Nothing is proved, or the role is too low.
             UnavailableError: The issuer's keys cannot be had.
         """
         action = ACTIONS.get(request.action)
         if action is None or self.operator_of is None:
             raise RefusedError(f"the served console has no change {request.action!r}")
+        if not request.reason.strip() or len(request.reason) > LONGEST_REASON or not request.reason.isprintable():
+            raise UsageError(f"a reason has at most {LONGEST_REASON} characters, all of them visible", field="reason")
         try:
             operator = await self.operator_of(request.proof)
         except InvalidTokenError as error:

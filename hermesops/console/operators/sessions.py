@@ -10,7 +10,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hmac import compare_digest
 
@@ -193,7 +193,7 @@ class Sessions:
         for id_ in [id_ for id_, session in self._sessions.items() if session.is_over(now)]:
             self._drop(id_)
         own = [session.id for session in self._sessions.values() if session.operator.subject == operator.subject]
-        for id_ in (*own[: len(own) - _MOST_EACH + 1], *list(self._sessions)[: len(self._sessions) - _MOST + 1]):
+        for id_ in (*_beyond(own, _MOST_EACH - 1), *_beyond(list(self._sessions), _MOST - 1)):
             self._drop(id_)
         self._keep(Session(digest(cookie), operator, issued, digest(browser), now, now, now))
         return cookie
@@ -214,6 +214,11 @@ class Sessions:
         if content.pop("until") < self._monotonic():
             return None
         return SignIn(**content)
+
+
+def _beyond(ids: Sequence[str], most: int) -> Sequence[str]:
+    """The oldest of these that are too many."""
+    return ids[: max(0, len(ids) - most)]
 
 
 def digest(text: str) -> str:

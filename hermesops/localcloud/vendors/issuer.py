@@ -96,11 +96,17 @@ class LocalIssuer:
         operators: Callable[[], Sequence[Person]] = lambda: OPERATORS,
     ) -> None:
         self.url = url
-        self._origins = frozenset({pages, console} - {""})
+        self._pages = pages
+        self._console = console
         self._of_client = {CLIENT: people, CONSOLE_CLIENT: operators}
         self._clock = clock
         self._codes: dict[str, _Code] = {}
         self._refreshes: dict[str, tuple[str, Person]] = {}
+
+    @property
+    def _origins(self) -> frozenset[str]:
+        """Origins of pages beside those on loopback."""
+        return frozenset({self._pages, self._console} - {""})
 
     def routes(self) -> list[Route]:
         """Routes of the stand-in, to be mounted below its prefix."""

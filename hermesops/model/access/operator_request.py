@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from hermesops.errors import Hint
+from hermesops.errors import Hint, Parameter
 from hermesops.model.ids import InstanceId, OperationId
 
 PREVIEW_STAYS = timedelta(hours=1)
@@ -70,8 +70,9 @@ class OperatorOutcome:
 
 def parts_of(hint: Hint | str) -> list[list[str] | str]:
     """A hint as JSON has it: commands are lists of words."""
-    parts: Sequence[tuple[str, ...] | str] = hint.parts if isinstance(hint, Hint) else (hint,)
-    return [list(part) if isinstance(part, tuple) else part for part in parts if part]
+    parts = hint.parts if isinstance(hint, Hint) else (hint,)
+    texts = (part.option() if isinstance(part, Parameter) else part for part in parts if part)
+    return [list(part) if isinstance(part, tuple) else part for part in texts]
 
 
 def hint_of(parts: Sequence[Sequence[str] | str]) -> Hint | str:

@@ -32,6 +32,7 @@ from hermesops.store.registry.schema.tables import (
     instance_releases,
     leases,
     machine_observations,
+    meta,
     model_budgets,
     model_usage,
     model_usage_batches,
@@ -245,10 +246,13 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
     ),
     CONSOLE: (
         TableRights(schema_version.VERSION, select=ALL),
-        *_shown(users, cells, hermes_instances, instance_details, unassigned_machines, images, machine_observations),
+        *_shown(
+            meta, users, cells, hermes_instances, instance_details, unassigned_machines, images, machine_observations
+        ),
         *_shown(operations, operation_steps, leases, audit, health_samples, backups, certificates, relay_callers),
         *_shown(releases, instance_releases, instance_policies, rollouts, rollout_targets, rollout_events, exposures),
         *_shown(freezes, model_usage, model_budgets),
+        TableRights(incoming_messages, select=("id", "messenger", "state", "instance_id", "received_at")),
         TableRights(
             operator_requests,
             select=tuple(column.name for column in operator_requests.columns if column.name != "proof"),

@@ -34,7 +34,7 @@ from hermesops.store.registry.transactions.revoke_credentials import (
     raise_token_floor,
 )
 
-ALL = sa.select(*unsealed(hermes_instances), *unsealed(instance_details), users.c.alias).select_from(
+ALL: sa.Select[Any] = sa.select(*unsealed(hermes_instances), *unsealed(instance_details), users.c.alias).select_from(
     hermes_instances.join(instance_details).join(users)
 )
 """Selects instances with their details and their users' aliases."""
