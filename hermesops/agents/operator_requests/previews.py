@@ -7,6 +7,9 @@ from pydantic import TypeAdapter, ValidationError
 from hermesops.agents.instances.preview.change_preview import ChangePreview
 from hermesops.errors import UnavailableError
 
+PREVIEW = "dry run"
+"""The reason of an operation that is not opened."""
+
 
 @cache
 def _adapter() -> TypeAdapter[ChangePreview]:

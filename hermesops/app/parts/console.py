@@ -1,23 +1,22 @@
 """The served console: its view of the registry, and operators' tokens and requests."""
 
-import ssl
-from functools import partial
-from pathlib import Path
+from functools import cache, partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
+    import ssl
+
     from hermesops.access.sign_in.issuer_client import IssuerClient
     from hermesops.access.sign_in.operator_tokens import OperatorTokens
     from hermesops.agents.operator_requests.actions import OperatorAction
     from hermesops.agents.operator_requests.carrier import OperatorRequestCarrier
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
+    from hermesops.model.access.console_operator import ConsoleOperator
     from hermesops.observability.telemetry.platform_monitoring import PlatformMonitoring
     from hermesops.store.registry import Registry
     from hermesops.store.registry.repositories.operator_requests import OperatorRequestRows
-
-_FILES = ("authorities.crt", "client.crt", "client.key")
 
 
 def readable_registry(container: "Container") -> "Registry":
@@ -26,67 +25,28 @@ def readable_registry(container: "Container") -> "Registry":
 
 
 def monitoring(container: "Container") -> "PlatformMonitoring":
-    """The platform's monitoring, by a certificate of a file."""
+    """The platform's monitoring, by the process's own certificate."""
+    from hermesops.access.sign_in.console_sign_in import monitoring_context
     from hermesops.observability.telemetry.platform_monitoring import PlatformMonitoring
 
-    return PlatformMonitoring(container.env, partial(_context, container), lambda: True)
+    def context(_name: str) -> "ssl.SSLContext":
+        return monitoring_context(container.env.settings.console.tls_folder)
 
-
-def _context(container: "Container", _name: str) -> ssl.SSLContext:
-    """TLS with the process's own certificate, which names it.
-
-    Raises:
-        RefusedError: It cannot be read.
-    """
-    from hermesops.errors import Hint, RefusedError
-
-    folder = container.env.settings.console.tls_folder
-    try:
-        authorities, certificate, key = (Path(folder or "/nowhere") / name for name in _FILES)
-        context = ssl.create_default_context(cafile=authorities)
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        hint = Hint(("settings", "set", "console.tls_folder", "FOLDER"))
-        raise RefusedError(f"the console's certificate for monitoring is not there: {error}", hint=hint) from error
-    return context
+    return PlatformMonitoring(container.env, context, lambda: True)
 
 
 def issuer_client(container: "Container") -> "IssuerClient":
-    """Asks the issuer of operators' tokens.
+    """Asks the issuer of operators' tokens. Raises as ``issuer_client_of``."""
+    from hermesops.access.sign_in.console_sign_in import issuer_client_of
 
-    Raises:
-        UsageError: A setting is missing.
-    """
-    from hermesops.access.sign_in.issuer_client import IssuerAddresses, IssuerClient
-    from hermesops.errors import Hint, UsageError
-
-    console = container.env.settings.console
-    for name in ("origin", "issuer", "client_id", "keys_url", "authorize_url", "token_url"):
-        if not getattr(console, name):
-            hint = Hint(("settings", "set", f"console.{name}", "VALUE"))
-            raise UsageError(f"missing console.{name}, which the served console needs", hint=hint)
-    addresses = IssuerAddresses(
-        console.issuer, console.keys_url, console.authorize_url, console.token_url, console.client_id, console.scope
-    )
-    return IssuerClient(addresses)
+    return issuer_client_of(container.env.settings.console)
 
 
 def operator_tokens(container: "Container") -> "OperatorTokens":
-    """Verifies operators' ID tokens. Raises as ``issuer_client``."""
-    from hermesops.access.sign_in.operator_tokens import OperatorClaims, OperatorTokens
-    from hermesops.access.sign_in.signed_tokens import SignedTokens, TrustedIssuer
-    from hermesops.errors import Hint, UsageError
-    from hermesops.model.access.console_operator import Groups
+    """Verifies operators' ID tokens. Raises as ``operator_tokens_of``."""
+    from hermesops.access.sign_in.console_sign_in import operator_tokens_of
 
-    console, keys = container.env.settings.console, issuer_client(container).keys
-    groups = Groups(_words(console.viewers), _words(console.operators), _words(console.admins))
-    if not (groups.viewers or groups.operators or groups.admins):
-        hint = Hint(("settings", "set", "console.operators", "GROUP"))
-        raise UsageError("no group may use the served console", hint=hint)
-    claims = OperatorClaims(
-        console.client_id, console.name_claim, console.groups_claim, groups, _words(console.allowed)
-    )
-    return OperatorTokens(SignedTokens([TrustedIssuer(console.issuer, keys)]), claims)
+    return operator_tokens_of(container.env.settings.console)
 
 
 def operator_request_rows(container: "Container") -> "OperatorRequestRows":
@@ -99,26 +59,25 @@ def operator_request_rows(container: "Container") -> "OperatorRequestRows":
 def carrier(connected: "Connected") -> "OperatorRequestCarrier":
     """Carries out what operators ask for in the served console."""
     from hermesops.agents.operator_requests.carrier import PROOF_S, OperatorRequestCarrier
+    from hermesops.agents.operator_requests.previews import PREVIEW, text_of
 
     container = connected.container
-    origin = container.env.settings.console.origin
+    console = container.env.settings.console
+    tokens = cache(partial(operator_tokens, container))
+
+    async def operator_of(proof: str) -> "ConsoleOperator":
+        return await tokens().operator_of(proof, age_s=PROOF_S)
 
     async def preview(action: "OperatorAction", user: str) -> str:
-        from hermesops.agents.operator_requests.previews import text_of
-
         dry = connected.dry_run()
-        return text_of(await dry.change_previews.of(await action.begin(dry.instance_requests, user, "dry run")))
+        return text_of(await dry.change_previews.of(await action.begin(dry.instance_requests, user, PREVIEW)))
 
     return OperatorRequestCarrier(
         registry=container.registry,
-        operator_of=partial(operator_tokens(container).operator_of, age_s=PROOF_S) if origin else None,
-        host=urlsplit(origin).netloc,
+        operator_of=operator_of if console.origin else None,
+        host=urlsplit(console.origin).netloc,
         requests=lambda: connected.instance_requests,
         preview=preview,
         leave=connected.operations.leave,
         hold_lease=container.hold_lease,
     )
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(word.strip() for word in text.split(",") if word.strip())
