@@ -243,7 +243,9 @@ def _refusal_of(query: Mapping[str, str], origins: frozenset[str]) -> Response |
         return _bad("the sign-in lacks its challenge, or its state")
     redirect = urlsplit(query.get("redirect_uri", ""))
     is_here = redirect.scheme == "http" and redirect.hostname in _HOSTS
-    is_of_platform = f"{redirect.scheme}://{redirect.netloc}" in origins
+    # Browsers find names below localhost on this computer (RFC 6761, section 6.3), as that of a platform's console.
+    is_named_here = redirect.scheme == "https" and (redirect.hostname or "").endswith(".localhost")
+    is_of_platform = is_named_here or f"{redirect.scheme}://{redirect.netloc}" in origins
     if not (is_here or is_of_platform) or redirect.query or redirect.fragment:
         return _bad("only pages of this computer may sign in here")
     return None
