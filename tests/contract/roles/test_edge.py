@@ -338,7 +338,7 @@ async def test_the_console_is_found_by_its_own_name_alone_and_users_by_every_oth
     async with contextlib.AsyncExitStack() as stack:
         await both(stack, processes)
         await stack.enter_async_context(console.serving())
-        given = {"hermes_platform_edge_console_host": CONSOLE}
+        given: dict[str, object] = {"hermes_platform_edge_console_host": CONSOLE}
         _, http = await stack.enter_async_context(opened(tmp_path, root, processes, given))
 
         async def process_of(path: str, host: str) -> str:
@@ -369,7 +369,7 @@ async def test_other_networks_do_not_reach_the_console(tmp_path: Path, root: Pat
     async with contextlib.AsyncExitStack() as stack:
         await both(stack, processes)
         await stack.enter_async_context(console.serving())
-        given = {
+        given: dict[str, object] = {
             "hermes_platform_edge_console_host": CONSOLE,
             "hermes_platform_edge_console_networks": ["203.0.113.0/24"],
             "hermes_platform_edge_proxies": ["127.0.0.0/8"],
@@ -390,7 +390,7 @@ async def test_a_stream_of_the_console_comes_as_it_is_sent(
     console = Process("console", tmp_path / "console.sock")
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(console.serving())
-        given = {"hermes_platform_edge_console_host": CONSOLE}
+        given: dict[str, object] = {"hermes_platform_edge_console_host": CONSOLE}
         _, http = await stack.enter_async_context(opened(tmp_path, root, processes, given))
         headers = {"host": CONSOLE}
         async with asyncio.timeout(30), http.stream("GET", "/console/events", headers=headers) as stream:
