@@ -6,12 +6,19 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlencode
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from hermesops.access.sign_in.signed_tokens import InvalidTokenError
-from hermesops.console.operators.sessions import LIFE_S, LONGEST_COOKIE, SIGN_IN_S, NoSessionError, Session, Sessions
+from hermesops.console.operators.sessions import (
+    LIFE_S,
+    LONGEST_COOKIE,
+    SIGN_IN_S,
+    NoSessionError,
+    OperatorSession,
+    Sessions,
+)
 from hermesops.errors import RefusedError
 from hermesops.model.access.console_operator import ConsoleOperator, Role
 from hermesops.serving.exchange import Head, RefusedRequestError
@@ -30,6 +37,7 @@ SIGN_OUT = f"{PAGES}sign-out"
 _METHODS = frozenset({"GET", "HEAD", "POST"})
 _CLIMBS = re.compile(r"\.\.|%2e|%2f|%5c|\\|//", re.IGNORECASE)
 _ONWARD = re.compile(r"/console/[A-Za-z0-9/_-]{0,200}")
+_MOST_FIELDS = 10
 _LONGEST = 2048
 """Characters of a code or state."""
 
@@ -124,24 +132,23 @@ class OperatorGate:
 
     async def admit(self, head: Head) -> Admission | Response:
         """Admit a request with a session; lead browsers without one to the sign-in."""
-        headers, address = dict(head.headers), urlsplit(head.target)
+        headers, (path, _, query) = dict(head.headers), head.target.partition("?")
         self._refuse_foreign(head, headers)
-        if not address.path.startswith(PAGES) or _CLIMBS.search(address.path):
+        if not path.startswith(PAGES) or _CLIMBS.search(path):
             raise RefusedRequestError(HTTPStatus.NOT_FOUND, "not_there", f"only {PAGES} is served")
         cookies, browser = cookies_in(headers.get("cookie", "")), headers.get("user-agent", "")
-        query = {name: values[0] for name, values in parse_qs(address.query, max_num_fields=10).items()}
-        match head.method, address.path:
+        match head.method, path:
             case ("GET", path) if path == SIGN_IN:
-                return self._begin(query.get("onward", PAGES))
+                return self._begin(_fields_in(query).get("onward", PAGES))
             case ("GET", path) if path == CALLBACK:
-                return await self._end_sign_in(query, cookies.get(SIGN_IN_COOKIE, ""), browser)
+                return await self._end_sign_in(_fields_in(query), cookies.get(SIGN_IN_COOKIE, ""), browser)
             case ("POST", path) if path == SIGN_OUT:
                 self.sessions.end(cookies.get(COOKIE, ""))
                 return _with_cookie(Response(headers={"hx-redirect": SIGN_IN}), COOKIE, "", 0)
         try:
             session = await self.sessions.find(cookies.get(COOKIE, ""), browser, is_act=_is_act(head.method, headers))
         except NoSessionError:
-            return _to_sign_in(head, headers, address.path)
+            return _to_sign_in(head, headers, path)
         return _admission(session)
 
     def is_open(self, admission: Admission) -> bool:
@@ -184,6 +191,18 @@ def cookies_in(header: str) -> Mapping[str, str]:
     return {name: value for name, _, value in pairs if name}
 
 
+def _fields_in(query: str) -> Mapping[str, str]:
+    """The first value of each field of an address.
+
+    Raises:
+        RefusedRequestError: There are too many.
+    """
+    try:
+        return {name: values[0] for name, values in parse_qs(query, max_num_fields=_MOST_FIELDS).items()}
+    except ValueError as error:
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "too_many", "this is no address of the sign-in") from error
+
+
 def _is_act(method: str, headers: Mapping[str, str]) -> bool:
     """Whether a person acts: opens a page or changes something. A page that keeps itself fresh does neither."""
     return method == "POST" or headers.get("sec-fetch-mode") == "navigate"
@@ -203,5 +222,5 @@ def _with_cookie(response: Response, name: str, value: str, life_s: int) -> Resp
     return response
 
 
-def _admission(session: Session) -> Admission:
+def _admission(session: OperatorSession) -> Admission:
     return Admission(session.operator.role, session.operator, session.proof, session.id)

@@ -50,7 +50,7 @@ class NoSessionError(Exception):
 
 
 @dataclass(frozen=True)
-class Session:
+class OperatorSession:
     """A session of an operator.
 
     Attributes:
@@ -100,7 +100,7 @@ class Sessions:
         self._tokens = tokens
         self._redirect_uri = redirect_uri
         self._monotonic = monotonic
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, OperatorSession] = {}
         self._renewing: dict[str, asyncio.Lock] = {}
         ring = Ring.fresh()
         self._sealer = KeyRing(ring.current, ring.keys)
@@ -129,7 +129,7 @@ class Sessions:
         operator = await self._tokens.operator_of(issued.id, nonce=sign_in.nonce)
         return self._add(operator, issued, browser), sign_in.onward
 
-    async def find(self, cookie: str, browser: str, *, is_act: bool) -> Session:
+    async def find(self, cookie: str, browser: str, *, is_act: bool) -> OperatorSession:
         """The session of a cookie; the issuer is asked about its operator again where its word is old.
 
         Args:
@@ -162,14 +162,14 @@ class Sessions:
         """End the session of a cookie, if there is one."""
         self._drop(digest(cookie))
 
-    def _living(self, id_: str) -> Session:
+    def _living(self, id_: str) -> OperatorSession:
         session = self._sessions.get(id_)
         if session is None or session.is_over(self._monotonic()):
             self._drop(id_)
             raise NoSessionError
         return session
 
-    async def _renewed(self, session: Session) -> Session:
+    async def _renewed(self, session: OperatorSession) -> OperatorSession:
         """Ask the issuer again; who is refused there, or has no role any more, has no session."""
         if not session.tokens.refresh:
             self._drop(session.id)
@@ -195,10 +195,10 @@ class Sessions:
         own = [session.id for session in self._sessions.values() if session.operator.subject == operator.subject]
         for id_ in (*_beyond(own, _MOST_EACH - 1), *_beyond(list(self._sessions), _MOST - 1)):
             self._drop(id_)
-        self._keep(Session(digest(cookie), operator, issued, digest(browser), now, now, now))
+        self._keep(OperatorSession(digest(cookie), operator, issued, digest(browser), now, now, now))
         return cookie
 
-    def _keep(self, session: Session) -> Session:
+    def _keep(self, session: OperatorSession) -> OperatorSession:
         self._sessions[session.id] = session
         return session
 

@@ -261,6 +261,39 @@ async def test_a_browser_comes_back_to_the_page_that_it_wanted_and_to_no_other_s
 
 
 @of_sqlite
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("//[", 404),
+        ("/console/%2e%2e/api", 404),
+        ("/console/sign-in?" + "a=1&" * 20, 400),
+        ("/console/sign-in/callback?" + "a=1&" * 20, 400),
+        (f"/console/sign-in/callback?code={'x' * 2049}&state=x", 400),
+        ("/console/sign-in/callback", 403),
+        ("/console/sign-in/callback?code=%ff&state=%00", 400),
+        ("/console/sign-in/x", 303),
+    ],
+)
+async def test_addresses_that_no_page_has_are_refused(console: ServedConsole, target: str, status: int) -> None:
+    path, _, query = target.partition("?")
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(b"host", b"console.test"), (b"cookie", b"a; =; __Host-hermes-console=\xff")],
+    }
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:  # noqa: ANN401 - as ASGI has it
+        sent.append(message)
+
+    await console.app(scope, asyncio.Event().wait, send)  # type: ignore[arg-type]  # nothing is read
+    assert sent[0]["status"] == status
+
+
+@of_sqlite
 async def test_another_website_and_another_name_get_nothing(console: ServedConsole, registry: Registry) -> None:
     otto = await console.signed_in("otto")
     change = f"/console/instances/{registry.instances.list()[0].id}/change/restart"
