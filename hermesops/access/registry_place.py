@@ -29,7 +29,7 @@ from hermesops.store.registry.maintenance.backup import Copies
 from hermesops.store.registry.maintenance.log_archive import archive_words
 from hermesops.store.registry.maintenance.restore import restore
 from hermesops.store.registry.maintenance.write_guard import refuse_moved
-from hermesops.store.registry.open import migrate_registry
+from hermesops.store.registry.open import migrate_registry, open_for_reading
 from hermesops.store.registry.schema import schema_version
 
 if TYPE_CHECKING:
@@ -124,6 +124,10 @@ class RegistryPlace:
     def open(self) -> Registry:
         """Open the registry, as ``open_registry`` does."""
         return self._open_at(self._url, anchor=self.anchor, copies=self._copies)
+
+    def open_for_reading(self) -> Registry:
+        """Open the registry without its key, as ``open_for_reading`` of the store does."""
+        return open_for_reading(self._url, environment=self._env.name)
 
     def highest_epoch(self) -> int:
         """The newest epoch of every registry that this environment had on this computer.

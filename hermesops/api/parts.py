@@ -8,11 +8,12 @@ import structlog
 from fastapi import Depends
 from starlette.requests import HTTPConnection
 
+from hermesops.access.sign_in.signed_tokens import InvalidTokenError
 from hermesops.api.figures import RequestCounts
 from hermesops.api.limits import Kind, Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.sign_in.page_sessions import COOKIE, PageSessions
-from hermesops.api.sign_in.tokens import InvalidTokenError, Tokens
+from hermesops.api.sign_in.tokens import Tokens
 from hermesops.errors import HermesError
 from hermesops.model.ids import UserId
 from hermesops.store.user_rows.accounts import UserAccounts

@@ -15,10 +15,10 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from hermesops.access.sign_in.signed_tokens import InvalidTokenError
 from hermesops.agents.relay.client import AgentBusyError, AgentEndedError, NoSuchThingError
 from hermesops.api.limits import TooManyError
 from hermesops.api.parts import ForeignRequestError
-from hermesops.api.sign_in.tokens import InvalidTokenError
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
 from hermesops.store.user_rows.settings_copies import CopyMissingError
 from hermesops.users.agent_jobs.service import JobRefusedError

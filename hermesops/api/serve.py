@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from hermesops.access.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.agents.relay.client import RelayClient
 from hermesops.agents.relay.own_relay import own_relay
 from hermesops.agents.relay.routes import API
@@ -21,7 +22,6 @@ from hermesops.api.parts import ApiParts
 from hermesops.api.routes.connections import CALLBACK as CONNECTED
 from hermesops.api.routes.sign_in import CALLBACK
 from hermesops.api.server import Server
-from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
 from hermesops.app.users_container import RowsContainer, UsersContainer

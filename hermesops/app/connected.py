@@ -86,6 +86,7 @@ class Connected:
     sweep = cached_property(parts.users.sweep)
     seen_subscriptions = cached_property(parts.users.seen_subscriptions)
     request_carrier = cached_property(parts.users.request_carrier)
+    operator_request_carrier = cached_property(parts.console.carrier)
     make_connection_work = parts.connections.connection_work
     jobs = cached_property(parts.automation.jobs)
     monitor = parts.monitoring.monitor

@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hermesops.console.front import Front
+from hermesops.console.operators.gate import Gate
 from hermesops.console.parts import Console, console_of
 from hermesops.console.routes import alerts, assets, changes, events, fleet, instances, operations, runbooks
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
-from hermesops.observability.browser import BrowserGate
 
 ROUTES = (
     *fleet.ROUTES,
@@ -32,8 +32,8 @@ _STATUS: tuple[tuple[type[HermesError], HTTPStatus], ...] = (
 """Of errors, the first class that fits; 500 for any other."""
 
 
-def application(console: Console, gate: BrowserGate) -> Starlette:
-    """Build the application for the browser that a gate admits."""
+def application(console: Console, gate: Gate) -> Starlette:
+    """Build the application for those whom a gate admits."""
     app = Starlette(
         routes=ROUTES,
         exception_handlers={HermesError: _explain, HTTPException: _explain_http},

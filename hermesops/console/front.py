@@ -1,4 +1,4 @@
-"""What every request meets first: the gate for one browser, bounds of the body; and the headers of every response."""
+"""What every request meets first: the gate, the role that it needs, bounds of the body; and headers of responses."""
 
 import asyncio
 from collections.abc import MutableMapping
@@ -6,13 +6,15 @@ from http import HTTPStatus
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hermesops.observability.browser import BrowserGate
+from hermesops.console.operators.gate import PAGES, Admission, Gate, admitted
+from hermesops.console.operators.roles import role_needed
+from hermesops.errors import UnavailableError
 from hermesops.serving.exchange import Head, RefusedRequestError
 
-PREFIX = "/console/"
+PREFIX = PAGES
 """Of the paths of all pages and files."""
 
 CONTENT_SECURITY_POLICY = (
@@ -48,10 +50,14 @@ _FROM_SCRIPT = b"hx-request"
 (https://htmx.org/reference/#request_headers)."""
 
 
-class Front:
-    """Admits the requests of one browser, from the console's own pages."""
+class _SessionEndedError(Exception):
+    """The session of a stream has ended."""
 
-    def __init__(self, app: ASGIApp, gate: BrowserGate) -> None:
+
+class Front:
+    """Admits the requests that a gate admits, from the console's own pages."""
+
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
         self._app = app
         self._gate = gate
 
@@ -69,18 +75,35 @@ class Front:
             await send(message)
 
         try:
-            cookie = self._gate.admit(_head(scope))
-            if cookie:
-                response: Response = RedirectResponse(PREFIX, HTTPStatus.SEE_OTHER, {"set-cookie": cookie})
-                await response(scope, receive, answer)
-                return
             _refuse_nul(scope)
+            admission = await self._gate.admit(_head(scope))
+            if isinstance(admission, Response):
+                await admission(scope, receive, answer)
+                return
+            _refuse_role(scope, admission)
             body = await _body(scope, receive)
         except RefusedRequestError as refused:
-            response = PlainTextResponse(f"{refused.words}\n", refused.status.value)
-            await response(scope, receive, answer)
+            await PlainTextResponse(f"{refused.words}\n", refused.status.value)(scope, receive, answer)
             return
-        await self._app(scope, _replayed(body, receive), answer)
+        except UnavailableError as error:
+            away = PlainTextResponse(f"{error.message}\n", HTTPStatus.SERVICE_UNAVAILABLE)
+            await away(scope, receive, answer)
+            return
+        admitted(admission)
+        await self._serve(scope, _replayed(body, receive), answer, admission)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, admission: Admission) -> None:
+        """Serve an admitted request; a stream ends with the session in which it began."""
+
+        async def while_open(message: Message) -> None:
+            if message["type"] == "http.response.body" and not self._gate.is_open(admission):
+                raise _SessionEndedError
+            await send(message)
+
+        try:
+            await self._app(scope, receive, while_open)
+        except _SessionEndedError:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _head(scope: MutableMapping[str, Any]) -> Head:
@@ -89,6 +112,12 @@ def _head(scope: MutableMapping[str, Any]) -> Head:
         target += b"?" + scope["query_string"]
     headers = tuple((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"])
     return Head(scope["method"], target.decode("latin-1"), headers, 0)
+
+
+def _refuse_role(scope: MutableMapping[str, Any], admission: Admission) -> None:
+    needed = role_needed(scope["method"], scope["path"])
+    if admission.role < needed:
+        raise RefusedRequestError(HTTPStatus.FORBIDDEN, "role", f"this needs the role {needed.word}")
 
 
 def _refuse_nul(scope: MutableMapping[str, Any]) -> None:

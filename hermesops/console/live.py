@@ -20,10 +20,12 @@ class Streams:
 
     Attributes:
         open: Streams that are open now.
+        most: Streams that may be open at a time.
     """
 
     sources: Sources
     open: int = 0
+    most: int = _MOST
 
     def refuse_too_many(self) -> None:
         """Return if another stream may be opened.
@@ -31,8 +33,8 @@ class Streams:
         Raises:
             RefusedError: There are too many.
         """
-        if self.open >= _MOST:
-            raise RefusedError(f"{_MOST} pages are open; close some")
+        if self.open >= self.most:
+            raise RefusedError(f"{self.most} pages are open; close some")
 
     async def events(self, topic: Topic, digest: str) -> AsyncIterator[bytes]:
         """Events about a topic, without end: ``change`` when its content differs, then ``beat``.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from hermesops.app.container import Container
+    from hermesops.console.operators.requested import RequestedChanges
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Console:
     pages: Pages
     sources: Sources
     streams: Streams
-    changes: Changes
+    changes: "Changes | RequestedChanges"
 
     @classmethod
     def of(cls, container: "Container", named: str) -> "Console":

@@ -8,7 +8,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
-from hermesops.console.front import PREFIX
+from hermesops.console.operators.gate import PAGES as PREFIX
+from hermesops.console.operators.gate import current, operator_shown
+from hermesops.console.operators.roles import role_needed
 from hermesops.errors import Hint
 from hermesops.views.agents.fleet import SIGNS, STATUS_SIGNS
 from hermesops.views.timestamps import span
@@ -47,7 +49,12 @@ class Pages:
             "short": _short,
             "sign": _sign,
         }
-        self._templates.globals |= {"prefix": PREFIX, "environment": environment}
+        self._templates.globals |= {
+            "prefix": PREFIX,
+            "environment": environment,
+            "may": _may,
+            "operator_shown": operator_shown,
+        }
 
     def page(self, name: str, /, status: HTTPStatus = HTTPStatus.OK, **values: object) -> HTMLResponse:
         """Render a template as a response.
@@ -64,6 +71,11 @@ class Pages:
 
     def _advice(self, hint: object) -> str:
         return hint.text(self._named) if isinstance(hint, Hint) else str(hint or "")
+
+
+def _may(change: str) -> bool:
+    """Whether the operator of this request has the role for a change."""
+    return current().role >= role_needed("POST", f"{PREFIX}change/{change}")
 
 
 def age(then: object, now: datetime) -> str:

@@ -1,4 +1,4 @@
-"""The console as a process: uvicorn on a socket of loopback, and the operations that pages opened."""
+"""The console as a process: uvicorn on a socket, and the operations that pages of this computer's console opened."""
 
 import asyncio
 import socket
@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from hermesops.console.application import application
 from hermesops.console.front import PREFIX
+from hermesops.console.operators.gate import LoopbackGate
 from hermesops.console.parts import Console
 from hermesops.observability.browser import LOOPBACK, BrowserGate
 
@@ -18,24 +19,24 @@ if TYPE_CHECKING:
 
     from hermesops.app.container import Container
 
-_AT_ONCE = 128
-"""Connections: streams of one browser's tabs, and requests beside them."""
+_AT_ONCE = 512
+"""Connections: streams of browsers' tabs, and requests beside them."""
 
 _KEEP_ALIVE_S = 30
 _STOP_S = 1
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """uvicorn on a socket that is ours before it starts; signals are the process's."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
                 http="h11",
                 ws="none",
                 lifespan="off",
-                access_log=False,  # the first address has a token
+                access_log=False,  # addresses have a token, or the code of a sign-in
                 log_config=None,
                 server_header=False,
                 proxy_headers=False,
@@ -44,19 +45,29 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=_STOP_S,  # streams of events have no end
             )
         )
+        self._listener = listener
 
     @contextmanager
     def capture_signals(self) -> "Iterator[None]":
         """Leave signals to the command."""
         yield
 
+    async def serve_until_cancelled(self) -> None:
+        """Serve until cancelled, then give requests under way a second."""
+        serving = asyncio.ensure_future(self.serve(sockets=[self._listener]))
+        try:
+            await asyncio.shield(serving)
+        finally:
+            self.should_exit = True
+            await asyncio.gather(serving, return_exceptions=True)
 
-def gate_of(listener: socket.socket) -> BrowserGate:
+
+def gate_of(listener: socket.socket) -> LoopbackGate:
     """A gate for the browser that opens the address of a listener on loopback."""
-    return BrowserGate(f"{LOOPBACK}:{listener.getsockname()[1]}", PREFIX)
+    return LoopbackGate(BrowserGate(f"{LOOPBACK}:{listener.getsockname()[1]}", PREFIX))
 
 
-async def serve(container: "Container", listener: socket.socket, gate: BrowserGate, named: str) -> None:
+async def serve(container: "Container", listener: socket.socket, gate: LoopbackGate, named: str) -> None:
     """Serve pages until cancelled, then leave running operations to the workers. Closes the listener.
 
     Args:
@@ -68,12 +79,8 @@ async def serve(container: "Container", listener: socket.socket, gate: BrowserGa
     """
     await asyncio.to_thread(container.now)
     console = Console.of(container, named)
-    server = _Server(application(console, gate))
-    serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     try:
-        await asyncio.shield(serving)
+        await Server(application(console, gate), listener).serve_until_cancelled()
     finally:
-        server.should_exit = True
-        await asyncio.gather(serving, return_exceptions=True)
         for operation in await console.changes.close():
             container.report(f"operation {operation.id} is left to the workers")

@@ -43,6 +43,7 @@ STAGES = (
             "hermes_platform_api",
             "hermes_platform_connections",
             "hermes_platform_connector",
+            "hermes_platform_console",
         ),
         ("hermes_platform_monitoring", "hermes_platform_llm_router", "hermes_platform_edge"),
     ),

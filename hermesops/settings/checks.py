@@ -24,13 +24,17 @@ _OF_USERS = (
     "web.authorize_url",
     "web.token_url",
     "web.redis_url",
+    "console.issuer",
+    "console.keys_url",
+    "console.authorize_url",
+    "console.token_url",
     "connections.base_url",
     "messengers.telegram_url",
     "messengers.slack_url",
     "messengers.whatsapp_url",
     "messengers.discord_url",
 )
-"""Addresses that decide about users or carry their words, checked in the local world, too: its platform gets them."""
+"""Addresses that decide about people or carry their words, checked in the local world, too: its platform gets them."""
 
 
 _NAMES_A_USER = frozenset({"web.redis_url"})

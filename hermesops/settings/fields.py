@@ -17,6 +17,7 @@ from hermesops.settings.sections import (
     BackupSettings,
     BillingSettings,
     ConnectionSettings,
+    ConsoleSettings,
     LocalSettings,
     MessengerSettings,
     ModelSettings,
@@ -195,6 +196,7 @@ class Settings(Section):
     web: WebSettings = WebSettings.model_validate({})
     connections: ConnectionSettings = ConnectionSettings.model_validate({})
     messengers: MessengerSettings = MessengerSettings.model_validate({})
+    console: ConsoleSettings = ConsoleSettings.model_validate({})
 
     @field_validator("server_types", "data_gb")
     @classmethod

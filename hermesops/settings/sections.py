@@ -298,6 +298,45 @@ class WebSettings(Section):
     )
 
 
+class ConsoleSettings(Section):
+    """Table ``[console]``: the served console: its address, the issuer of operators' tokens, and roles by groups."""
+
+    origin: str = Field(
+        "",
+        pattern=r"^(https://[a-z0-9.-]+(:[0-9]{1,5})?)?$",
+        description="Origin of the served console, https://HOST, a name of its own; empty: it is not served",
+    )
+    issuer: str = Field("", pattern=_WEB, description="Issuer of operators' tokens, as their claim iss has it")
+    client_id: str = Field(
+        "", max_length=128, description="Client of the issuer by which operators sign in; their tokens are for it"
+    )
+    keys_url: str = Field("", pattern=_WEB, description="URL of the issuer's keys (JWKS)")
+    authorize_url: str = Field("", pattern=_WEB, description="URL at which operators' browsers sign in at the issuer")
+    token_url: str = Field("", pattern=_WEB, description="URL at which the issuer gives tokens for codes")
+    scope: str = Field(
+        "openid email",
+        pattern=r"^openid( [A-Za-z0-9:/._-]{1,128}){0,15}$",
+        description="Scope of operators' tokens, so that they have the claims named below",
+    )
+    name_claim: str = Field("email", max_length=64, description="Claim that names an operator in audit entries")
+    groups_claim: str = Field("groups", max_length=64, description="Claim with an operator's groups")
+    viewers: str = Field("", max_length=10_000, description="Groups that see every page, comma-separated")
+    operators: str = Field(
+        "", max_length=10_000, description="Groups that also make changes that can be undone, comma-separated"
+    )
+    admins: str = Field(
+        "", max_length=10_000, description="Groups that also make changes that destroy something, comma-separated"
+    )
+    allowed: str = Field(
+        "",
+        max_length=10_000,
+        description="The only operators who may use the served console, comma-separated; empty: all of these groups",
+    )
+    tls_folder: Path | None = Field(
+        None, description="Folder with authorities.crt, client.crt and client.key by which it asks monitoring"
+    )
+
+
 class ConnectionSettings(Section):
     """Table ``[connections]``: services that agents may use for their users, by a project at Composio."""
 

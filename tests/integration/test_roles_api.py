@@ -5,14 +5,17 @@ own loopback, as in a local world.
 """
 
 import contextlib
+import html
 import json
 import os
+import re
 import shlex
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import httpx
@@ -23,7 +26,7 @@ from starlette.routing import Mount
 from hermesops.access.pki.authority import Authority
 from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.localcloud.drivers.interface import MODEL_PORT
-from hermesops.localcloud.vendors.issuer import CLIENT, LocalIssuer, Person
+from hermesops.localcloud.vendors.issuer import CLIENT, CONSOLE_CLIENT, LocalIssuer, Person
 from hermesops.machines.converge import HostResult
 from hermesops.model.access.certificate import CallerName
 from hermesops.model.ids import MachineId, user_id_from_alias
@@ -41,12 +44,16 @@ from tests.support.worlds.local.converged import ConvergedWorld, converged_world
 pytestmark = [pytest.mark.machines, pytest.mark.turns(150)]
 
 BEHIND = ("hermes_platform_tls", "hermes_platform_postgresql", "hermes_platform_redis", "hermes_platform_control")
-ROLES = ("hermes_platform_api", "hermes_platform_connections", "hermes_platform_connector", "hermes_platform_edge")
+ROLES = (
+    *("hermes_platform_api", "hermes_platform_connections", "hermes_platform_connector", "hermes_platform_console"),
+    "hermes_platform_edge",
+)
 ENVIRONMENT = "staging"
 DATABASE = "127.0.0.1:5432/hermesops?sslmode=verify-full&sslrootcert=/etc/hermes-platform/tls/authorities.crt"
 HERMESOPS = "/opt/hermesops/current/venv/bin/hermesops"
 UNITS = ("hermesops-api-1", "hermesops-api-2")
-CONNECTIONS, CONNECTOR = "hermesops-connections", "hermesops-connector"
+CONNECTIONS, CONNECTOR, CONSOLE = "hermesops-connections", "hermesops-connector", "hermesops-console"
+CONSOLE_HOST = "console.test"
 OWN = "/var/lib/hermesops-api/staging/keys/messages.key"
 SECRETS = (
     "/var/lib/hermesops/staging/keys/registry.key",
@@ -132,7 +139,8 @@ async def issuer(gateway: str, pages: str) -> AsyncIterator[int]:
         port = int(here.getsockname()[1])
         url = f"http://127.0.0.1:{port}/issuer"
         ada = Person(user_id_from_alias("ada"), "ada")
-        app = Starlette(routes=[Mount("/issuer", routes=LocalIssuer(url, lambda: [ada], pages=pages).routes())])
+        of_world = LocalIssuer(url, lambda: [ada], pages=pages, console=f"https://{CONSOLE_HOST}")
+        app = Starlette(routes=[Mount("/issuer", routes=of_world.routes())])
         with socket.create_server((gateway, MODEL_PORT)) as for_machines:
             async with served(app, here), served(app, for_machines):
                 yield port
@@ -160,7 +168,7 @@ async def host_in(folder: Path) -> AsyncIterator[Host]:
         pairs = {name: host.client(name) for name in ("hermesops", "hermesops-identity", "hermesops-relay")}
         certificate, key = host.client("hermesops-api")
         own_certificate, own_key = host.client(CONNECTIONS)
-        of_connector = host.client(CONNECTOR)
+        of_connector, of_console = host.client(CONNECTOR), host.client(CONSOLE)
         url = f"http://127.0.0.1:{port}/issuer"
         web = {
             "origin": host.origin,
@@ -214,6 +222,20 @@ async def host_in(folder: Path) -> AsyncIterator[Host]:
             "hermes_platform_connector_sockets_key": f"{SOCKETS_KEY}\n",
             "hermes_platform_connector_telegram_token": BOT_TOKEN,
             "hermes_platform_connector_slack_token": SLACK_TOKEN,
+            "hermes_platform_console_environment": ENVIRONMENT,
+            "hermes_platform_console_settings": {
+                "console": {
+                    "origin": f"https://{CONSOLE_HOST}",
+                    "issuer": url,
+                    "client_id": CONSOLE_CLIENT,
+                    "viewers": "viewers",
+                    **{f"{name}_url": f"{url}/{name}" for name in ("keys", "authorize", "token")},
+                }
+            },
+            "hermes_platform_console_loopback_ports": [port],
+            "hermes_platform_console_certificate": of_console[0],
+            "hermes_platform_console_key": of_console[1],
+            "hermes_platform_edge_console_host": CONSOLE_HOST,
             "hermes_platform_edge_has_connections": True,
             "hermes_platform_edge_has_connector": True,
         }
@@ -229,7 +251,7 @@ async def test_it_is_installed_and_answers_at_the_door(host: Host) -> None:
     assert checked.status == "done", checked.failure
     done = await host.apply(ROLES)
     assert done.status == "done", done.failure
-    units = (*UNITS, CONNECTIONS, CONNECTOR, "hermes-platform-edge", "hermesops-relay")
+    units = (*UNITS, CONNECTIONS, CONNECTOR, CONSOLE, "hermes-platform-edge", "hermesops-relay")
     states = await host.run(f"systemctl is-active {' '.join(units)}")
     assert set(states.split()) == {"active"}
     assert await host.status() == "401", await host.run("journalctl -u 'hermesops-api-*' --no-pager | tail -40")
@@ -250,6 +272,31 @@ async def test_a_user_signs_in_at_the_door_and_both_processes_know_the_session(h
         assert (await browser.me()).json()["user"] == user_id_from_alias("ada")
         response = await browser.ask("GET", f"{host.origin}/api/hermes/connections")
         assert (response.status_code, response.json()["code"]) == (404, "no-agent"), "by the process of connections"
+
+
+async def test_operators_sign_in_at_the_consoles_own_name_and_read_as_its_role(host: Host) -> None:
+    context = ssl.create_default_context(cadata=host.authority.certificate)
+    async with httpx.AsyncClient(verify=context, timeout=60, trust_env=False) as http:
+        browser = Browser(http, host.origin)
+        named = {"headers": {"host": CONSOLE_HOST}}
+        led = await browser.ask("GET", f"{host.origin}/console/", **named)
+        assert (led.status_code, led.headers["location"]) == (303, "/console/sign-in?onward=%2Fconsole%2F"), led.text
+        begun = await browser.ask("GET", f"{host.origin}/console/sign-in", **named)
+        page = await http.get(begun.headers["location"])
+        form = {key: html.unescape(text) for key, text in re.findall(r'name="([a-z_]+)" value="([^"]*)"', page.text)}
+        vera = re.search(r'value="([^"]+)">Continue as vera', page.text)
+        assert vera, page.text
+        chosen = await http.post(begun.headers["location"].partition("?")[0], data={**form, "user": vera[1]})
+        back = urlsplit(chosen.headers["location"])
+        assert back.netloc == CONSOLE_HOST
+        ended = await browser.ask("GET", f"{host.origin}{back.path}?{back.query}", **named)
+        assert ended.status_code == 303, ended.text
+        for path in ("/console/", "/console/instances", "/console/operations"):
+            shown = await browser.ask("GET", f"{host.origin}{path}", **named)
+            log = await host.run(f"journalctl -u {CONSOLE} --no-pager | tail -40")
+            assert (shown.status_code, "vera@local.test (viewer)" in shown.text) == (200, True), (path, shown.text, log)
+        users = await browser.ask("GET", f"{host.origin}/console/")
+        assert users.status_code in {404, 421}, "by the name of users"
 
 
 async def test_the_connector_answers_prometheus_and_its_restart_keeps_agents_that_dial_waiting(host: Host) -> None:
@@ -278,7 +325,7 @@ async def test_a_second_time_nothing_changes_also_without_keys(host: Host) -> No
     assert (again.status, again.changed) == ("done", ()), again
     kept: dict[str, object] = {
         f"hermes_platform_{process}_{name}": ""
-        for process in ("api", "connections", "connector")
+        for process in ("api", "connections", "connector", "console")
         for name in ("certificate", "key")
     }
     kept |= {
@@ -319,7 +366,12 @@ async def test_its_processes_read_no_key_but_their_own(host: Host) -> None:
     assert not await host.in_unit(UNITS[0], "touch /var/lib/hermesops-api/renewed-1/x")
     await host.run("rm /var/lib/hermesops-api/renewed-1/x")
     assert "Read-only file system" in await host.in_unit(UNITS[0], "touch /var/lib/hermesops-api/renewed-2/x")
-    for user in ("hermesops-api", CONNECTIONS, CONNECTOR):
+    for secret in (*SECRETS, own, f"{keys}/connections.key", f"{of_connector}/connector.key"):
+        shown = await host.in_unit(CONSOLE, f"cat {secret}")
+        assert "Permission denied" in shown or "No such file" in shown, (secret, shown)
+    assert "BEGIN" in await host.in_unit(CONSOLE, "cat /var/lib/hermesops-console/registry-client.key")
+    assert "Read-only file system" in await host.in_unit(CONSOLE, "touch /var/lib/hermesops-console/staging/x")
+    for user in ("hermesops-api", CONNECTIONS, CONNECTOR, CONSOLE):
         modes = await host.run(f"find /var/lib/{user} -type f -printf '%m %u\\n' | sort -u")
         assert set(modes.splitlines()) == {f"600 {user}"}
 

@@ -8,9 +8,9 @@ from fastapi import APIRouter, HTTPException, Path, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel
 
+from hermesops.access.sign_in.signed_tokens import InvalidTokenError
 from hermesops.api.parts import ConnectionParts, CurrentUser, PartsOfConnections
 from hermesops.api.sign_in.page_sessions import COOKIE
-from hermesops.api.sign_in.tokens import InvalidTokenError
 from hermesops.model.connections.connection import ConnectionState
 from hermesops.users.connections.service import Connections, ServiceConnection, StaleLinkError
 

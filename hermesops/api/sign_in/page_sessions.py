@@ -5,13 +5,14 @@ Source: OAuth 2.0 for Browser-Based Applications, section 6.1 (backend for front
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from weakref import WeakValueDictionary
 
-from hermesops.api.sign_in.issuer_client import IssuedTokens, IssuerClient, SignIn
-from hermesops.api.sign_in.tokens import ExpiredTokenError, InvalidTokenError, Tokens
+from hermesops.access.sign_in.issuer_client import IssuedTokens, IssuerClient, SignIn
+from hermesops.access.sign_in.signed_tokens import ExpiredTokenError, InvalidTokenError
+from hermesops.api.sign_in.tokens import Tokens
 from hermesops.errors import RefusedError
 from hermesops.model.ids import UserId
 from hermesops.store.user_rows.sessions import WebSession, WebSessions
@@ -69,7 +70,7 @@ class PageSessions:
             raise InvalidTokenError("this sign-in was not begun here, or took too long; sign in again")
         issued = await self._issuer.tokens_for_code(code, sign_in.verifier, self._redirect_uri)
         user = await self._tokens.user_of(issued.access)
-        return await asyncio.to_thread(self._rows.add, user, asdict(issued)), sign_in.onward
+        return await asyncio.to_thread(self._rows.add, user, _kept(issued)), sign_in.onward
 
     async def user_of(self, cookie: str) -> UserId:
         """The user of a session; its tokens are renewed where they have expired.
@@ -119,8 +120,8 @@ class PageSessions:
         if fresh is None:
             await asyncio.to_thread(self._rows.end, cookie)
             raise InvalidTokenError("this session has ended; sign in again")
-        await asyncio.to_thread(self._rows.renew, session, asdict(fresh))
-        return WebSession(session.id, session.user_id, asdict(fresh), session.expires_at)
+        await asyncio.to_thread(self._rows.renew, session, _kept(fresh))
+        return WebSession(session.id, session.user_id, _kept(fresh), session.expires_at)
 
     def _begun(self, cookie: str) -> SignIn | None:
         try:
@@ -130,3 +131,8 @@ class PageSessions:
         if content["until"] < self._clock():
             return None
         return SignIn(content["state"], content["verifier"], content["onward"])
+
+
+def _kept(tokens: IssuedTokens) -> Mapping[str, str]:
+    """The tokens that a session needs; the ID token, which describes a person, is none of them."""
+    return {"access": tokens.access, "refresh": tokens.refresh}

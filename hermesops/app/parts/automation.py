@@ -72,6 +72,7 @@ def jobs(connected: "Connected") -> "Jobs":
         model_tokens=connected.model_tokens,
         billing=connected.billing,
         user_requests=connected.request_carrier,
+        operator_requests=connected.operator_request_carrier,
         settings_copying=container.settings_copying,
         plan_statements=container.plan_statements,
         metering=container.metering,

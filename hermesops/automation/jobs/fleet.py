@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from hermesops.agents.instances.credentials.tokens import ModelTokens, ProxyTokens
 from hermesops.agents.instances.requests.expiry import Due, Upkeep
+from hermesops.agents.operator_requests.carrier import OperatorRequestCarrier
 from hermesops.agents.pool.service import Pools
 from hermesops.agents.rollout.plan.backlog import requests_for
 from hermesops.agents.rollout.plan.checks import updatable, usual_spec
@@ -37,6 +38,7 @@ class FleetJobs:
     upkeep: Upkeep
     proxy_tokens: ProxyTokens
     model_tokens: ModelTokens
+    operator_requests: OperatorRequestCarrier
 
     def all(self) -> tuple[Job, ...]:
         """Every job about the fleet, in the order of ``job list``."""
@@ -88,7 +90,21 @@ class FleetJobs:
                 self._deploy_outdated,
                 rest=timedelta(hours=6),
             ),
+            Job(
+                "operator-requests",
+                "verify and carry out what operators ask for in the served console",
+                timedelta(seconds=1),
+                self._due_requests,
+                self._carry_requests,
+                retry=timedelta(seconds=10),
+            ),
         )
+
+    def _due_requests(self) -> list[str]:
+        return self.operator_requests.due()
+
+    async def _carry_requests(self) -> Report:
+        return Report(await self.operator_requests.run())
 
     def _ends(self) -> list[str]:
         due = self.upkeep.due()

@@ -10,6 +10,7 @@ from hermesops.agents.backup.drills import Drills
 from hermesops.agents.backup.service import Backups
 from hermesops.agents.instances.credentials.tokens import ModelTokens, ProxyTokens
 from hermesops.agents.instances.requests.expiry import Upkeep
+from hermesops.agents.operator_requests.carrier import OperatorRequestCarrier
 from hermesops.agents.pool.service import Pools
 from hermesops.agents.rollout.service import Rollouts
 from hermesops.automation.jobs.backups import BackupJobs
@@ -91,6 +92,7 @@ class Jobs:
     model_tokens: ModelTokens
     billing: Billing
     user_requests: RequestCarrier
+    operator_requests: OperatorRequestCarrier
     settings_copying: SettingsCopying
     plan_statements: PlanStatements
     sweep: SubscriptionSweep
@@ -124,6 +126,7 @@ class Jobs:
             self.upkeep,
             self.proxy_tokens,
             self.model_tokens,
+            self.operator_requests,
         )
         backups = BackupJobs(registry, operations, self.backups, self.drills)
         return {job.name: job for job in (*fleet.all(), *backups.all(), *self._users.all())}

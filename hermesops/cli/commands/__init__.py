@@ -29,7 +29,7 @@ SUMMARIES = {
     "billing": "Billing: Stripe's events about subscriptions, and the changes of agents that follow.",
     "job": "Scheduled jobs: work that workers start by themselves.",
     "fleet": "The whole fleet.",
-    "console": "Serve the console, pages of the fleet for operators, until Ctrl-C.",
+    "console": "The console: pages of the fleet for operators.",
     "alert": "Alerts of the platform's monitoring: problem, duration and next step.",
     "runbook": "Runbooks: the steps that end an alert's cause.",
     "operation": "Operations: long-running work with intent, lease and outcome.",

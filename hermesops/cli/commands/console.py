@@ -1,19 +1,35 @@
-"""``hermesops console``: the operators' pages, for this computer's browser."""
+"""``hermesops console``: the operators' pages, for this computer's browser, or as a service for several operators."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from hermesops.base.extras import Extra, require
 from hermesops.cli import context
 from hermesops.cli.console import is_json, result
-from hermesops.cli.listener import listen, serve_until_signal
+from hermesops.cli.groups.noun import Group, Noun
+from hermesops.cli.listener import inherited, listen, serve_until_signal
+
+_HELP = frozenset({"--help", "-h"})
 
 
-def console(
+class _Opening(Group):
+    """The group; without a verb it opens the console of this computer."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Click does not type it
+        """Read the words behind ``console``."""
+        has_verb = bool(args) and (args[0] in _HELP or not args[0].startswith("-"))
+        return super().parse_args(ctx, args if has_verb else ["open", *args])
+
+
+app = Noun(cls=_Opening)
+
+
+@app.command("open")
+def open_(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in this computer's browser.")] = True,
 ) -> None:
-    """Serve the console, pages of the fleet for operators, until Ctrl-C.
+    """Serve the console to this computer's browser until Ctrl-C; hermesops console alone does the same.
 
     It listens on a random port of 127.0.0.1 and acts with your rights. Its address has a token that counts once, for
     one browser. A change shows its preview and its command first, and is audited as yours, via console. Operations
@@ -36,3 +52,25 @@ def console(
         await serve_until_signal(listener, serve(container, listener, gate, context.chosen()), "the console")
 
     context.run(work())
+
+
+@app.command()
+def serve(
+    bind: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where it listens, in clear.")] = "127.0.0.1:8653",
+    descriptor: Annotated[
+        int, typer.Option("--socket", help="Number of a listening socket in the place of --bind.", hidden=True)
+    ] = -1,
+) -> None:
+    """Serve the console to operators of console.origin until a signal stops it. Logs JSON on stderr.
+
+    Operators sign in at console.issuer, whose groups give them a role: viewer, operator or admin. The process reads
+    the registry by a role of its own and holds no key; workers verify the operator and carry out what they ask for.
+    """
+    require(Extra.CONSOLE, "console serve")
+    from hermesops.app.console_container import ConsoleContainer
+    from hermesops.console.operators.serve import serve as serve_console
+
+    given = context.compose(logs_all=True)
+    container = ConsoleContainer(given.env, given.report, given.warn)
+    server = inherited(descriptor) if descriptor >= 0 else listen(bind, "console", "serve")
+    context.run(serve_until_signal(server, serve_console(container, server), "the console"))

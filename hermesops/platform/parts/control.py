@@ -46,6 +46,7 @@ DATABASE_CLIENTS = {
     role_grants.API: ["hermesops-api"],
     role_grants.CONNECTIONS: ["hermesops-connections"],
     role_grants.CONNECTOR: ["hermesops-connector"],
+    role_grants.CONSOLE: ["hermesops-console"],
 }
 """Names in certificates by roles of the database."""
 
@@ -210,6 +211,15 @@ def host_users_settings(env: Environment, users: Mapping[str, object]) -> dict[s
     handed = {name: value for name, value in _handed_on(env).items() if name.startswith(_OF_USERS)}
     return _tables(handed | dict(users))
 
+
+def host_console_settings(env: Environment, console: Mapping[str, object]) -> dict[str, object]:
+    """Settings of the console on a host: its tables of those here, and ``console`` by name."""
+    handed = {name: value for name, value in _handed_on(env).items() if name.startswith(_OF_CONSOLE)}
+    return _tables(handed | dict(console))
+
+
+_OF_CONSOLE = ("console.", "monitoring.url")
+"""Settings that the served console reads."""
 
 _OF_USERS = ("web.", "connections.", "billing.", "messengers.")
 """Tables that the processes of users read."""

@@ -17,6 +17,7 @@ from hermesops.localcloud.vendors.issuer import CLIENT
 from hermesops.localcloud.vendors.users_door import UsersDoor, write_door
 from hermesops.model.connections.service import BY_SLUG
 from hermesops.platform.host import CertificatePairs, HostAddress, Part, PlainPart
+from hermesops.platform.parts.console import console_part, console_settings
 from hermesops.platform.parts.control import host_users_settings
 from hermesops.platform.parts.user_credentials import PROCESSES
 from hermesops.settings.environment import Environment
@@ -24,12 +25,18 @@ from hermesops.settings.sections import MessengerSettings
 from hermesops.vendor.channel import Channel
 
 ROLES = frozenset(
-    {"hermes_platform_api", "hermes_platform_connections", "hermes_platform_connector", "hermes_platform_edge"}
+    {
+        "hermes_platform_api",
+        "hermes_platform_connections",
+        "hermes_platform_connector",
+        "hermes_platform_console",
+        "hermes_platform_edge",
+    }
 )
 
 UNITS = tuple(
     f"hermesops-{process}.{kind}"
-    for process in (*(f"api-{number}" for number in PROCESSES), "connections", "connector")
+    for process in (*(f"api-{number}" for number in PROCESSES), "connections", "connector", "console")
     for kind in ("socket", "service")
 )
 """Units of these roles, each socket before its service: a service whose socket still listens would be started again."""
@@ -38,7 +45,9 @@ _UNITS_ARE = (
     f"for unit in {' '.join(UNITS)}; do "
     "[ ! -e /etc/systemd/system/$unit ] || systemctl {action} --quiet --now $unit || exit 1; done"
 )
-_WATCHED = " ".join(f"/etc/hermes-platform/scraped-{name}.json" for name in ("api", "connections", "connector"))
+_WATCHED = " ".join(
+    f"/etc/hermes-platform/scraped-{name}.json" for name in ("api", "connections", "connector", "console")
+)
 _WATCHED_ARE = f"for file in {_WATCHED}; do [ ! -e $file{{now}} ] || mv $file{{now}} $file{{then}} || exit 1; done"
 """What Prometheus asks: processes that are stopped on purpose are no fault."""
 
@@ -255,7 +264,7 @@ class UsersHalf:
             settings["connections.base_url"] = self.endpoint.composio_url
             offered = ",".join(f"{slug}=ac_{slug}" for slug in BY_SLUG)
             settings["connections.services"] = connections.services or offered
-        return settings | self._billing | self._messengers
+        return settings | self._billing | self._messengers | console_settings(self.env, self.endpoint.issuer_url)
 
     @property
     def _messengers(self) -> dict[str, object]:
@@ -295,7 +304,10 @@ class UsersHalf:
         behind: list[Part] = [connections] if self.project_key else []
         if self.has_connector:
             behind.append(self._connector(settings))
-        has = {"has_connections": bool(self.project_key), "has_connector": self.has_connector}
+        console = console_part(self.env, self.endpoint.issuer_url, self.world_port)
+        behind += [console] if console else []
+        host = urlsplit(self.env.settings.console.origin).hostname or ""
+        has = {"has_connections": bool(self.project_key), "has_connector": self.has_connector, "console_host": host}
         return [api, *behind, PlainPart("hermes_platform_edge", {**has, **_OF_ALL})]
 
     def _connector(self, settings: Mapping[str, object]) -> ConnectorPart:
@@ -322,6 +334,8 @@ class UsersHalf:
             links["agents"] = str(settings["connections.agents_url"])
         if self.has_connector:
             links["sockets"] = f"{settings['messengers.agents_url']}/relay"
+        if self.env.settings.console.origin:
+            links["console"] = f"{self.env.settings.console.origin}/console/"
         return links
 
     def open_door(self, file: Path, door: str, api: str) -> None:

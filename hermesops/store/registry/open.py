@@ -9,7 +9,7 @@ from hermesops.store.registry.audit.entries import AuditRepository
 from hermesops.store.registry.audit.log import AuditLog, Warn, no_warning
 from hermesops.store.registry.database import Clock, Database
 from hermesops.store.registry.encryption.reseal import PROOF, SealingRepository
-from hermesops.store.registry.encryption.sealing import Sealer, place
+from hermesops.store.registry.encryption.sealing import NoKey, Sealer, place
 from hermesops.store.registry.maintenance.backup import Copies
 from hermesops.store.registry.maintenance.consistency import ConsistencyRepository
 from hermesops.store.registry.maintenance.log_archive import archive_words
@@ -42,6 +42,7 @@ from hermesops.store.registry.repositories.message_figures import MessageFigures
 from hermesops.store.registry.repositories.messages import MessageRepository
 from hermesops.store.registry.repositories.metering import MeteringRepository
 from hermesops.store.registry.repositories.operations import OperationRepository
+from hermesops.store.registry.repositories.operator_requests import OperatorRequestRepository
 from hermesops.store.registry.repositories.rollouts.freezes import FreezeRepository
 from hermesops.store.registry.repositories.rollouts.releases import ReleaseRepository
 from hermesops.store.registry.repositories.rollouts.rollout import RolloutEventRepository, RolloutRepository
@@ -61,6 +62,9 @@ from hermesops.store.registry.transactions.terminate import TerminationTransacti
 
 _PROVEN = "this key opens this registry"
 
+_READER_S = 30.0
+"""Seconds of a statement of a process that only reads: its pages are read anew every few seconds."""
+
 
 class Registry:
     """All stored data, by subject; each repository has its module.
@@ -74,6 +78,7 @@ class Registry:
         self.users = UserRepository(context)
         self.users_half = UsersHalfRepository(context)
         self.user_requests = UserRequestRepository(context)
+        self.operator_requests = OperatorRequestRepository(context)
         self.messages = MessageRepository(context)
         self.message_figures = MessageFiguresRepository(context)
         self.instances = InstanceRepository(context)
@@ -187,6 +192,34 @@ def open_registry(
         database.close()
         raise
     return Registry(WriteContext(database, environment, audit_log, keys))
+
+
+def open_for_reading(url: str, *, environment: str) -> Registry:
+    """Open a registry for a process that has no key of it: nothing is written, and no secret is opened.
+
+    Args:
+        url: As of ``open_registry``; in PostgreSQL of a role that need not read more than it is granted.
+
+    Raises:
+        RefusedError: The tables are older or newer than this code.
+        UnavailableError: The database does not answer.
+    """
+    database = Database(url, statement_s=_READER_S)
+    try:
+        schema_version.require(database)
+    except BaseException:
+        database.close()
+        raise
+    database.before_write = _refuse_writing
+    return Registry(WriteContext(database, environment, AuditLog(database, _refuse_acting), NoKey()))
+
+
+def _refuse_writing() -> None:
+    raise RefusedError("this process reads the registry and writes nothing to it")
+
+
+def _refuse_acting() -> str:
+    raise RefusedError("this process acts for nobody")
 
 
 def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies | None = None) -> tuple[str, str]:

@@ -191,6 +191,25 @@ def test_everybody_reaches_what_is_theirs(
     assert answers == [machine, web, hermesops]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/prometheus/api/v1/query?query=up", 200),
+        ("GET", "/alertmanager/api/v2/alerts", 200),
+        ("GET", "/alertmanager/api/v2/silences", 200),
+        ("DELETE", "/alertmanager/api/v2/silence/00000000-0000-4000-8000-000000000000", 403),
+        ("POST", "/alertmanager/api/v2/silences", 403),
+        ("GET", "/loki/api/v1/labels", 403),
+        ("GET", "/loki/ready", 403),
+    ],
+)
+def test_the_served_console_shows_figures_and_alerts_silences_none_and_reads_no_log(
+    host: PlatformHost, method: str, path: str, status: int
+) -> None:
+    with host.service("hermesops-console").http(host.url) as client:
+        assert client.request(method, path).status_code == status
+
+
 def test_a_service_imports_under_its_own_name(host: PlatformHost) -> None:
     with host.service("hermesops-monitor").http(host.url) as client:
         text = 'hermesops_cell_expected{cell="a",source="other"} 3\n'

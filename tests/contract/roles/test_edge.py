@@ -78,6 +78,7 @@ class Process:
     async def serving(self) -> AsyncIterator[None]:
         routes = [
             Route("/events", self.stream),
+            Route("/console/events", self.stream),
             WebSocketRoute(SOCKET, self.echo),
             WebSocketRoute("/other", self.echo),
             Route("/{path:path}", self.answer, methods=["GET", "POST"]),
@@ -301,7 +302,7 @@ async def test_prometheus_hears_of_the_door_and_of_each_process_by_an_answer_tha
     tmp_path: Path, root: Path, processes: list[Process]
 ) -> None:
     first, second = processes
-    paths = ("/edge", "/api-1", "/api-2", "/connections")
+    paths = ("/edge", "/api-1", "/api-2", "/connections", "/console")
     connections = Process("connections", tmp_path / "connections.sock")
     async with opened(tmp_path, root, processes) as (door, http), connections.serving():
 
@@ -317,14 +318,86 @@ async def test_prometheus_hears_of_the_door_and_of_each_process_by_an_answer_tha
                 assert (await prometheus.get("/api/hermes/me")).status_code == 404, "no way for users"
             return [answer.status_code for answer in answers]
 
-        assert await statuses() == [200, 502, 502, 200]
+        assert await statuses() == [200, 502, 502, 200, 502]
         async with first.serving():
-            assert await statuses() == [200, 200, 502, 200]
+            assert await statuses() == [200, 200, 502, 200, 502]
             async with second.serving():
-                assert await statuses() == [200, 200, 200, 200]
+                assert await statuses() == [200, 200, 200, 200, 502]
             assert (await http.get("/x")).json()["process"] == "one"
             first.is_ours = False
-            assert await statuses() == [200, 404, 502, 200], "what is no refusal of the API is no answer"
+            assert await statuses() == [200, 404, 502, 200, 502], "what is no refusal of the API is no answer"
+
+
+CONSOLE = "console.test"
+
+
+async def test_the_console_is_found_by_its_own_name_alone_and_users_by_every_other(
+    tmp_path: Path, root: Path, processes: list[Process]
+) -> None:
+    console = Process("console", tmp_path / "console.sock")
+    async with contextlib.AsyncExitStack() as stack:
+        await both(stack, processes)
+        await stack.enter_async_context(console.serving())
+        given: dict[str, object] = {"hermes_platform_edge_console_host": CONSOLE}
+        _, http = await stack.enter_async_context(opened(tmp_path, root, processes, given))
+
+        async def process_of(path: str, host: str) -> str:
+            answer = await http.get(path, headers={"host": host})
+            return str(answer.json()["process"]) if answer.status_code == 200 else str(answer.status_code)
+
+        for path in ("/console/", "/console/instances", "/console/sign-in", "/console/sign-in/callback?code=x"):
+            assert await process_of(path, CONSOLE) == "console", path
+            assert await process_of(path, ORIGIN) in {"one", "two"}, path
+            assert await process_of(path, f"{CONSOLE}.evil.test") in {"one", "two"}, path
+        for path in ("/api/hermes/me", "/webhooks/telegram", "/hermes-max/chat", "/health", "/console/../api"):
+            assert await process_of(path, CONSOLE) == "404", path
+        for path in ("/", "/console"):
+            assert (await http.get(path, headers={"host": CONSOLE})).headers["location"] == "/console/"
+        headers = {"host": CONSOLE, "authorization": "Bearer x", "x-forwarded-for": "1.2.3.4", "upgrade": "websocket"}
+        behind = (await http.get("/console/", headers=headers)).json()["headers"]
+        assert behind["host"] == CONSOLE
+        assert not {"authorization", "x-forwarded-for", "upgrade"} & behind.keys()
+        large = await http.post("/console/x", headers={"host": CONSOLE}, content=b"x" * 32_769)
+        assert large.status_code == 413
+        statuses = [(await http.get("/console/sign-in", headers={"host": CONSOLE})).status_code for _ in range(20)]
+        assert (statuses[0], statuses[-1]) == (200, 429)
+        assert await process_of("/console/", CONSOLE) == "console", "a limit of sign-ins alone"
+
+
+async def test_other_networks_do_not_reach_the_console(tmp_path: Path, root: Path, processes: list[Process]) -> None:
+    console = Process("console", tmp_path / "console.sock")
+    async with contextlib.AsyncExitStack() as stack:
+        await both(stack, processes)
+        await stack.enter_async_context(console.serving())
+        given: dict[str, object] = {
+            "hermes_platform_edge_console_host": CONSOLE,
+            "hermes_platform_edge_console_networks": ["203.0.113.0/24"],
+            "hermes_platform_edge_proxies": ["127.0.0.0/8"],
+        }
+        _, http = await stack.enter_async_context(opened(tmp_path, root, processes, given))
+
+        async def status(host: str, address: str) -> int:
+            return (await http.get("/console/", headers={"host": host, "x-forwarded-for": address})).status_code
+
+        assert await status(CONSOLE, "203.0.113.7") == 200
+        assert await status(CONSOLE, "198.51.100.7") == 403
+        assert await status(ORIGIN, "198.51.100.7") == 200
+
+
+async def test_a_stream_of_the_console_comes_as_it_is_sent(
+    tmp_path: Path, root: Path, processes: list[Process]
+) -> None:
+    console = Process("console", tmp_path / "console.sock")
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(console.serving())
+        given: dict[str, object] = {"hermes_platform_edge_console_host": CONSOLE}
+        _, http = await stack.enter_async_context(opened(tmp_path, root, processes, given))
+        headers = {"host": CONSOLE}
+        async with asyncio.timeout(30), http.stream("GET", "/console/events", headers=headers) as stream:
+            pieces = stream.aiter_bytes()
+            assert await anext(pieces) == b"id: 0\n\n"
+            console.go.release()
+            assert await anext(pieces) == b"id: 1\n\n"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hermesops.app import Container
 from hermesops.base.waiting import cancel
 from hermesops.console.application import application
 from hermesops.console.front import PREFIX
+from hermesops.console.operators.gate import LoopbackGate
 from hermesops.console.parts import Console
 from hermesops.console.serve import gate_of, serve
 from hermesops.observability.browser import BrowserGate
@@ -36,7 +37,7 @@ def empty_container(home: Path) -> Container:
 @asynccontextmanager
 async def console_client(container: Container) -> AsyncIterator[httpx.AsyncClient]:
     """A browser's requests to the console, which runs in this process; it has the cookie already."""
-    console, gate = Console.of(container, ""), BrowserGate(AUTHORITY, PREFIX)
+    console, gate = Console.of(container, ""), LoopbackGate(BrowserGate(AUTHORITY, PREFIX))
     transport = httpx.ASGITransport(application(console, gate))
     async with httpx.AsyncClient(transport=transport, base_url=f"http://{AUTHORITY}") as client:
         response = await client.get(gate.url)

@@ -76,6 +76,7 @@ def running(
         f"__{ROLE}_asked_port": asked_port,
         f"__{ROLE}_of_connections": str(folder / "connections.sock"),
         f"__{ROLE}_of_connector": str(folder / "connector.sock"),
+        f"__{ROLE}_of_console": str(folder / "console.sock"),
         f"__{ROLE}_settings": str(folder),
         f"__{ROLE}_run": str(folder),
         f"__{ROLE}_api": [str(path) for path in sockets],

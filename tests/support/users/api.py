@@ -18,6 +18,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
+from hermesops.access.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.agents.relay.client import RelayClient
 from hermesops.agents.relay.credential import CallerCredential, Signed
 from hermesops.agents.relay.routes import API
@@ -29,7 +30,6 @@ from hermesops.api.routes import connections as connection_routes
 from hermesops.api.routes.sign_in import CALLBACK
 from hermesops.api.serve import LOCAL_CLIENT
 from hermesops.api.server import Server
-from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
 from hermesops.base.blocking import give_threads

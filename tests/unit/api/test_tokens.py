@@ -13,7 +13,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from hermesops.api.sign_in.tokens import InvalidTokenError, Issuer, Tokens
+from hermesops.access.sign_in.signed_tokens import InvalidTokenError
+from hermesops.api.sign_in.tokens import Issuer, Tokens
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import UserId
 

@@ -102,7 +102,7 @@ def test_roles_that_need_nothing_of_each_other_run_side_by_side() -> None:
             (
                 *("hermes_platform_object_store", "hermes_platform_postgresql", "hermes_platform_redis"),
                 *("hermes_platform_control", "hermes_platform_api", "hermes_platform_connections"),
-                "hermes_platform_connector",
+                *("hermes_platform_connector", "hermes_platform_console"),
             ),
             ("hermes_platform_monitoring", "hermes_platform_llm_router", "hermes_platform_edge"),
         ],

@@ -2,8 +2,8 @@
 
 from tests.support.releases.role_files import rendered
 
-API, CONNECTOR = "hermes_platform_api", "hermes_platform_connector"
-GIVEN = {f"{role}_environment": "staging" for role in (API, CONNECTOR)}
+API, CONNECTOR, CONSOLE = "hermes_platform_api", "hermes_platform_connector", "hermes_platform_console"
+GIVEN = {f"{role}_environment": "staging" for role in (API, CONNECTOR, CONSOLE)}
 
 
 def _lines(role: str, template: str, own: str) -> set[str]:
@@ -22,9 +22,24 @@ def test_what_differs_from_the_apis_unit_is_its_own() -> None:
     }
 
 
+def test_the_consoles_unit_is_as_closed_and_may_write_nothing() -> None:
+    api = _lines(API, "hermesops-api.service.j2", "hermesops-api")
+    console = _lines(CONSOLE, "hermesops-console.service.j2", "hermesops-console")
+    own = {line.partition("=")[0] for line in console ^ api}
+
+    assert own == {
+        *("Description", "Requires", "After", "Environment", "ExecStartPre", "ExecStart"),
+        *("ReadWritePaths", "InaccessiblePaths"),
+    }
+    assert not [line for line in console if line.startswith("ReadWritePaths")]
+
+
 def test_no_process_of_users_reads_anothers_home() -> None:
-    homes = {f"-/var/lib/hermesops{name}" for name in ("", "-identity", "-relay", "-api", "-connections", "-connector")}
-    for role in (API, "hermes_platform_connections", CONNECTOR):
+    homes = {
+        f"-/var/lib/hermesops{name}"
+        for name in ("", "-identity", "-relay", "-api", "-connections", "-connector", "-console")
+    }
+    for role in (API, "hermes_platform_connections", CONNECTOR, CONSOLE):
         name = f"hermesops-{role.rpartition('_')[2]}"
         text = rendered(role, f"{name}.service.j2", {f"{role}_environment": "staging", "item": 1})
         closed = {

@@ -35,7 +35,7 @@ def test_where_there_is_no_grafana_nothing_leads_to_one() -> None:
 
 def test_only_a_reader_gets_there_with_the_name_of_the_certificate() -> None:
     block = location(grafana=True)
-    assert 'if ($hermes_reader = "") {\n                return 403;' in block
+    assert 'if ($hermes_operator = "") {\n                return 403;' in block
     sets = dict(re.findall(r"proxy_set_header (\S+) (\S+);", block))
     assert sets == {
         "Host": "$host",

@@ -9,9 +9,9 @@ import pytest
 from hermesops.base import assets
 from tests.support.releases.role_files import rendered
 
-ROUTER, INGEST, STORE, API, CONNECTIONS, CONNECTOR = (
+ROUTER, INGEST, STORE, API, CONNECTIONS, CONNECTOR, CONSOLE = (
     f"hermes_platform_{name}"
-    for name in ("llm_router", "monitoring", "object_store", "api", "connections", "connector")
+    for name in ("llm_router", "monitoring", "object_store", "api", "connections", "connector", "console")
 )
 GIVEN: Mapping[str, object] = {"hermes_platform_llm_router_database_port": 5432}
 
@@ -55,6 +55,7 @@ def test_every_unit_of_a_platform_has_walls_or_a_reason() -> None:
     assert bounded == {
         "hermesops-connections",
         "hermesops-connector",
+        "hermesops-console",
         "hermes-platform-host-exporter",
         "hermes-platform-ingest",
         "hermes-platform-loki",
@@ -74,6 +75,7 @@ def test_every_unit_of_a_platform_has_walls_or_a_reason() -> None:
         (STORE, "object-store-walls.nft", "hermes-object-store"),
         (API, "api-walls.nft", "hermesops-api"),
         (CONNECTOR, "connector-walls.nft", "hermesops-connector"),
+        (CONSOLE, "console-walls.nft", "hermesops-console"),
     ],
 )
 def test_walls_end_with_a_refusal_for_their_one_user_and_are_installed_and_read_again(
@@ -163,6 +165,17 @@ def test_the_connector_reaches_the_registry_the_relay_and_messengers_and_nothing
     assert [rule for rule in of_world if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 7001 accept"]
     woken = _opened(rendered(CONNECTOR, "connector-walls.nft.j2", {"hermes_platform_connector_redis": True}))
     assert [rule for rule in woken if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 6380 accept"]
+
+
+def test_the_console_reaches_the_registry_monitoring_and_its_issuer_and_nothing_else_of_the_host() -> None:
+    rules = _opened(rendered(CONSOLE, "console-walls.nft.j2"))
+
+    assert rules[:2] == ["tcp dport 5432 accept", "tcp dport 8443 accept"]
+    assert rules[2].startswith("fib daddr type local reject")
+    assert rules[-2:] == ["tcp dport 443 accept", "reject"]
+    assert len(rules) == 7
+    of_world = _opened(rendered(CONSOLE, "console-walls.nft.j2", {"hermes_platform_console_loopback_ports": [7001]}))
+    assert [rule for rule in of_world if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 7001 accept"]
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,32 @@ class Sealer(Protocol):
         """
 
 
+class NoKey:
+    """The sealer of a process that has no key: it seals and opens nothing."""
+
+    key_ids: frozenset[str] = frozenset()
+    current = ""
+    source = "no key"
+
+    def reload(self) -> None:
+        """There is nothing to read."""
+
+    def seal(self, plain: str, *, place: str, key: str = "") -> str:  # noqa: ARG002 - as the interface has it
+        """Refuse to encrypt."""
+        raise self._refusal(place)
+
+    def mark(self, plain: str, *, place: str, key: str) -> str:  # noqa: ARG002 - as above
+        """Refuse to name a text."""
+        raise self._refusal(place)
+
+    def unseal(self, sealed: str, *, place: str) -> str:  # noqa: ARG002 - as above
+        """Refuse to decrypt."""
+        raise self._refusal(place)
+
+    def _refusal(self, place: str) -> RefusedError:
+        return RefusedError(f"this process has no key to {place.rpartition('/')[0]}")
+
+
 def place(table: str, column: str, row: str) -> str:
     """Return the name of one field of one row."""
     return f"{table}/{column}/{row}"

@@ -17,13 +17,36 @@ from hermesops.store.registry.schema.messaging_tables import (
     messenger_chats,
     outgoing_messages,
 )
+from hermesops.store.registry.schema.operator_tables import operator_requests
 from hermesops.store.registry.schema.tables import (
+    audit,
+    backups,
     billing_events,
+    cells,
+    certificates,
+    exposures,
+    freezes,
+    health_samples,
     hermes_instances,
+    images,
     instance_details,
+    instance_policies,
+    instance_releases,
+    leases,
+    machine_observations,
+    meta,
     model_budgets,
     model_usage,
     model_usage_batches,
+    operation_steps,
+    operations,
+    relay_callers,
+    releases,
+    rollout_events,
+    rollout_targets,
+    rollouts,
+    unassigned_machines,
+    unsealed,
     users,
 )
 from hermesops.store.registry.schema.user_tables import (
@@ -51,6 +74,9 @@ CONNECTIONS = "connections"
 
 CONNECTOR = "connector"
 """Role of the connector, by which messengers reach agents: it seals and opens what users say, and nothing else."""
+
+CONSOLE = "console"
+"""Role of the served console: it reads what pages show, no sealed column, and adds requests of operators."""
 
 ALL = ("*",)
 """Every column of a table, those of later revisions too."""
@@ -96,6 +122,12 @@ class Privilege:
     verb: str
     name: str
     column: str = ""
+
+
+def _shown(*tables: sa.Table) -> Iterator[TableRights]:
+    """The right to read every column of these tables that no key seals."""
+    for table in tables:
+        yield TableRights(table, select=tuple(column.name for column in unsealed(table)))
 
 
 _MCP_SESSION = ("vendor_session", "vendor_url", "accounts_digest")
@@ -215,6 +247,25 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
         TableRights(web_sessions, select=ALL, update=("tokens",), deletes=True),
         TableRights(user_connections, select=ALL, insert=ALL, update=ALL, deletes=True),
         TableRights(mcp_access, select=ALL, update=_MCP_SESSION),
+    ),
+    CONSOLE: (
+        TableRights(schema_version.VERSION, select=ALL),
+        *_shown(
+            meta, users, cells, hermes_instances, instance_details, unassigned_machines, images, machine_observations
+        ),
+        *_shown(operations, operation_steps, leases, audit, health_samples, backups, certificates, relay_callers),
+        *_shown(releases, instance_releases, instance_policies, rollouts, rollout_targets, rollout_events, exposures),
+        *_shown(freezes, model_usage, model_budgets),
+        TableRights(incoming_messages, select=("id", "messenger", "state", "instance_id", "received_at")),
+        TableRights(
+            operator_requests,
+            select=tuple(column.name for column in operator_requests.columns if column.name != "proof"),
+            insert=(
+                *("id", "operator", "action", "is_preview", "instance_id", "reason", "proof"),
+                "state",
+                "created_at",
+            ),
+        ),
     ),
 }
 """The rights of each role. A column that the registry's own key seals is in none."""

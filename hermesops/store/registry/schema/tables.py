@@ -4,6 +4,8 @@
 other services read them. Everything of ours stands beside them in tables of our own.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from hermesops.model.fleet.instance import InstanceStatus
@@ -14,6 +16,12 @@ from hermesops.store.registry.schema.columns import IpAddress, UtcTimestamp, cho
 SEALED = "sealed"
 """Marks a column that holds encrypted values, for the place ``table/column/primary key``: ``True`` for the registry's
 key ring, else the name of the ring."""
+
+
+def unsealed(table: sa.Table) -> tuple[sa.Column[Any], ...]:
+    """The columns of a table that no key seals: a query for anything but a secret reads these alone."""
+    return tuple(column for column in table.columns if SEALED not in column.info)
+
 
 metadata = sa.MetaData(
     naming_convention={

@@ -33,6 +33,7 @@ def jobs(**parts: Any) -> Jobs:  # noqa: ANN401 - each stands for a service
         "operations",
         "billing",
         "user_requests",
+        "operator_requests",
         "settings_copying",
         "plan_statements",
         "metering",
@@ -145,6 +146,6 @@ def test_a_job_rests_after_its_last_run_and_names_the_process_that_runs_it(monke
 
 def test_a_failure_does_not_hold_what_users_wait_for() -> None:
     """A restart of the database fails every job that runs at that moment."""
-    waited_for = ("billing", "user-requests", "settings-copies", "statements", "connections")
+    waited_for = ("operator-requests", "billing", "user-requests", "settings-copies", "statements", "connections")
     rests = {name: job.retry.total_seconds() for name, job in jobs().all().items() if name in waited_for}
     assert rests == {**dict.fromkeys(waited_for, 10.0), "statements": 60.0}

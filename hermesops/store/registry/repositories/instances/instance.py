@@ -26,7 +26,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.registry.encryption.sealing import place
 from hermesops.store.registry.repositories.base import Repository
-from hermesops.store.registry.schema.tables import LIVING, hermes_instances, instance_details, users
+from hermesops.store.registry.schema.tables import LIVING, hermes_instances, instance_details, unsealed, users
 from hermesops.store.registry.schema.user_tables import settings_copies
 from hermesops.store.registry.transactions.revoke_credentials import (
     give_up_machine,
@@ -34,7 +34,7 @@ from hermesops.store.registry.transactions.revoke_credentials import (
     raise_token_floor,
 )
 
-ALL = sa.select(hermes_instances, instance_details, users.c.alias).select_from(
+ALL: sa.Select[Any] = sa.select(*unsealed(hermes_instances), *unsealed(instance_details), users.c.alias).select_from(
     hermes_instances.join(instance_details).join(users)
 )
 """Selects instances with their details and their users' aliases."""

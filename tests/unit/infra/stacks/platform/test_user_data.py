@@ -30,7 +30,7 @@ from hermesops.infra.stacks.platform.spec import Place
 from hermesops.platform.aws.program import platform_spec
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import Settings
-from hermesops.store.registry.schema.role_grants import API, CONNECTIONS, CONNECTOR, RIGHTS, ROUTER
+from hermesops.store.registry.schema.role_grants import API, CONNECTIONS, CONNECTOR, CONSOLE, RIGHTS, ROUTER
 from tests.support.platform.environments import ENVIRONMENTS, program_of, run_of, spec_of, variables_of
 from tests.support.platform.mock_aws import run
 
@@ -181,7 +181,8 @@ def test_each_process_of_users_is_a_role_of_the_database_by_a_file_of_its_own() 
         assert url.startswith(f"postgresql://{role}@postgresql.rds.internal:5432/hermesops?sslmode=verify-full&")
         assert url.endswith(f"&passfile={files[user]['file']}")
         assert (files[user]["role"], files[user]["home"]) == (role, f"/var/lib/{user}")
-    assert {API, CONNECTIONS, ROUTER, CONNECTOR} == set(RIGHTS), "the roles that the registry gives rights"
+    of_aws = set(RIGHTS) - {CONSOLE}  # the console is not served on AWS yet: the role stays without rights there
+    assert {API, CONNECTIONS, ROUTER, CONNECTOR} == of_aws, "the roles that the registry gives rights"
     assert len({entry["file"] for entry in files.values()}) == len(files)
     kept = [*files.values(), *given["hermes_platform_aws_redis"]["readers"]]
     assert {str(Path(entry["file"]).parent) for entry in kept} == {folder["__hermes_platform_aws_passwords"]}

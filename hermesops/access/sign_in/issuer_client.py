@@ -1,6 +1,7 @@
-"""Requests to an issuer of users' tokens: its keys, and tokens for codes and for refresh tokens.
+"""Requests to an issuer of tokens: its keys, and tokens for codes and for refresh tokens.
 
-Source: RFC 6749 (sections 4.1, 6), RFC 7636 (PKCE), RFC 7517; Amazon Cognito's "token endpoint".
+Source: RFC 6749 (sections 4.1, 6), RFC 7636 (PKCE), RFC 7517; OpenID Connect Core 1.0, section 3.1.2.1 (``nonce``);
+Amazon Cognito's "token endpoint".
 """
 
 import secrets
@@ -25,11 +26,12 @@ _LARGEST = 256 * 1024
 
 @dataclass(frozen=True)
 class IssuerAddresses:
-    """Where an issuer is.
+    """Addresses of an issuer, and the client that asks it.
 
     Attributes:
         issuer: As tokens name it.
         authorize_url: For browsers.
+        scope: Of the tokens, as ``openid email``.
     """
 
     issuer: str
@@ -37,6 +39,7 @@ class IssuerAddresses:
     authorize_url: str
     token_url: str
     client_id: str
+    scope: str = "openid"
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,12 @@ class IssuedTokens:
     """Tokens of an issuer.
 
     Attributes:
-        refresh: Empty where the issuer gave none.
+        refresh, id: Empty where the issuer gave none.
     """
 
     access: str = field(repr=False)
     refresh: str = field(default="", repr=False)
+    id: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -58,20 +62,23 @@ class SignIn:
     Attributes:
         verifier: The secret of PKCE, which the browser's address bar never sees.
         onward: Path of the page to show afterwards.
+        nonce: Is in the ID token that ends the sign-in; empty where none is wanted.
     """
 
     state: str
     verifier: str = field(repr=False)
     onward: str
+    nonce: str = ""
 
     @classmethod
-    def begun(cls, onward: str) -> "SignIn":
+    def begun(cls, onward: str, *, has_nonce: bool = False) -> "SignIn":
         """A sign-in that begins now, with a fresh state and verifier."""
-        return cls(secrets.token_urlsafe(24), secrets.token_urlsafe(48), onward)
+        nonce = secrets.token_urlsafe(24) if has_nonce else ""
+        return cls(secrets.token_urlsafe(24), secrets.token_urlsafe(48), onward, nonce)
 
 
 class IssuerClient:
-    """Signs users in at one OpenID Connect issuer, by authorization code with PKCE."""
+    """Signs people in at one OpenID Connect issuer, by authorization code with PKCE."""
 
     def __init__(self, addresses: IssuerAddresses) -> None:
         self._addresses = addresses
@@ -83,11 +90,13 @@ class IssuerClient:
             "response_type": "code",
             "client_id": self._addresses.client_id,
             "redirect_uri": redirect_uri,
-            "scope": "openid",
+            "scope": self._addresses.scope,
             "state": sign_in.state,
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
+        if sign_in.nonce:
+            query["nonce"] = sign_in.nonce
         return f"{self._addresses.authorize_url}?{urlencode(query)}"
 
     async def keys(self) -> Mapping[str, Any]:
@@ -122,16 +131,16 @@ class IssuerClient:
         """Exchange a refresh token for other tokens; raises as ``tokens_for_code``."""
         form = {"grant_type": "refresh_token", "refresh_token": tokens.refresh, "client_id": self._addresses.client_id}
         fresh = await self._tokens(form)
-        return IssuedTokens(fresh.access, fresh.refresh or tokens.refresh)
+        return IssuedTokens(fresh.access, fresh.refresh or tokens.refresh, fresh.id)
 
     async def _tokens(self, form: Mapping[str, str]) -> IssuedTokens:
         status, answer = await self._ask("POST", self._addresses.token_url, form)
         if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
             raise RefusedError("the issuer refuses this sign-in")
-        access, refresh = answer.get("access_token"), answer.get("refresh_token")
+        access, refresh, id_ = (answer.get(f"{name}_token") for name in ("access", "refresh", "id"))
         if status != HTTPStatus.OK or not isinstance(access, str):
             raise UnavailableError("the issuer of tokens gives none")
-        return IssuedTokens(access, refresh if isinstance(refresh, str) else "")
+        return IssuedTokens(access, refresh if isinstance(refresh, str) else "", id_ if isinstance(id_, str) else "")
 
     async def _ask(self, method: str, url: str, form: Mapping[str, str] | None = None) -> tuple[int, dict[str, Any]]:
         try:

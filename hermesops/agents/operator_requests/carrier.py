@@ -1,0 +1,162 @@
+"""Carries out operators' requests: verifies the operator, opens the operation as the command does, records it.
+
+The row says who asks; only the ID token in it proves that, to this process, by the issuer's own keys. Each look begins
+from the rows, so that it may be killed anywhere: an operation's reason names its request.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+
+import structlog
+
+from hermesops.access.sign_in.signed_tokens import InvalidTokenError
+from hermesops.agents.instances.requests.changes import InstanceRequests
+from hermesops.agents.operator_requests.actions import ACTIONS, OperatorAction
+from hermesops.base.fan_out import Limits, fan_out
+from hermesops.base.narration import counted
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
+from hermesops.model.access.console_operator import ConsoleOperator
+from hermesops.model.access.operator_request import (
+    OperatorOutcome,
+    OperatorRequest,
+    OperatorRequestState,
+    parts_of,
+    requests_lease,
+)
+from hermesops.model.operation import LeaseHeldError, Operation
+from hermesops.store.registry import Registry
+from hermesops.store.registry.audit.log import acting_via
+
+FACE = "console"
+"""The face, as audit entries of its changes name it."""
+
+PROOF_S = 900.0
+"""Seconds from the issue of an ID token to the last decision by it; the console renews its tokens in five minutes."""
+
+LONGEST_REASON = 500
+"""Characters."""
+
+_AT_ONCE = Limits(at_once=8, slow_after_s=30.0, within_s=120.0)
+_SEARCHED = 20
+"""Newest operations of an instance among which a request's own is looked for."""
+
+CODES: dict[str, type[HermesError]] = {
+    "usage": UsageError,
+    "refused": RefusedError,
+    "unavailable": UnavailableError,
+    "unknown": UnknownOutcomeError,
+}
+"""Classes of refusals, as rows name them."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class OperatorRequestCarrier:
+    """Carries out operators' requests.
+
+    Attributes:
+        operator_of: Verifies an ID token, and that it is fresh; raises as ``OperatorTokens.operator_of``. ``None``
+            where no console is served.
+        host: Name of the served console, for audit entries.
+        requests: Opens operations.
+        preview: The preview of an action for a user, as JSON; raises its refusal.
+        leave: Leaves an operation to the workers.
+        hold_lease: Holds the lease of a subject.
+    """
+
+    registry: Registry
+    operator_of: Callable[[str], Awaitable[ConsoleOperator]] | None
+    host: str
+    requests: Callable[[], InstanceRequests]
+    preview: Callable[[OperatorAction, str], Awaitable[str]]
+    leave: Callable[[Operation], object]
+    hold_lease: Callable[[str], AbstractAsyncContextManager[object]] = field(repr=False)
+
+    def due(self) -> list[str]:
+        """Names of the pending work: requests, and old rows."""
+        old = self.registry.operator_requests.count_old()
+        requests = [f"{request.action} for {request.operator}" for request in self.registry.operator_requests.due()]
+        return [*requests, *([counted(old, "old request")] if old else [])]
+
+    async def run(self) -> str:
+        """Decide every request; a summary in a line."""
+        requests = self.registry.operator_requests.due()
+        await fan_out(requests, self._carry, _AT_ONCE)
+        self.registry.operator_requests.forget()
+        return f"{counted(len(requests), 'request')} decided"
+
+    async def _carry(self, request: OperatorRequest) -> None:
+        try:
+            async with self.hold_lease(requests_lease(request.id)):
+                now = self.registry.operator_requests.get(request.id)
+                if now is not None and now.state is OperatorRequestState.QUEUED:
+                    self._record(now, await self._decided(now))
+        except LeaseHeldError:
+            _log.info("operator_request_is_taken", request=request.id)  # another process carries it out
+
+    def _record(self, request: OperatorRequest, outcome: OperatorOutcome) -> None:
+        self.registry.operator_requests.decide(request, outcome)
+
+    async def _decided(self, request: OperatorRequest) -> OperatorOutcome:
+        """The outcome of a request: of its preview, of its operation, or of its refusal."""
+        try:
+            action, operator = await self._admitted(request)
+            with acting_via(operator.actor(self.host), FACE):
+                if request.is_preview:
+                    answer = await self.preview(action, self._user(request))
+                    return OperatorOutcome(OperatorRequestState.PREVIEWED, answer=answer)
+                operation = self._opened(request) or await self._open(request, action)
+                return OperatorOutcome(OperatorRequestState.OPENED, operation_id=operation.id)
+        except HermesError as error:
+            return refusal_of(error)
+
+    async def _admitted(self, request: OperatorRequest) -> tuple[OperatorAction, ConsoleOperator]:
+        """The action, and the operator who proved to have the role for it.
+
+        Raises:
+            UsageError: There is no reason, or one that no page sends.
+            RefusedError: Nothing is proved, or the role is too low.
+            UnavailableError: The issuer's keys cannot be had.
+        """
+        action = ACTIONS.get(request.action)
+        if action is None or self.operator_of is None:
+            raise RefusedError(f"the served console has no change {request.action!r}")
+        if not request.reason.strip() or len(request.reason) > LONGEST_REASON or not request.reason.isprintable():
+            raise UsageError(f"a reason has at most {LONGEST_REASON} characters, all of them visible", field="reason")
+        try:
+            operator = await self.operator_of(request.proof)
+        except InvalidTokenError as error:
+            raise RefusedError(f"the operator is not proved: {error}") from error
+        if operator.role < action.role:
+            raise RefusedError(f"{request.action} needs the role {action.role.word}, not {operator.role.word}")
+        return action, operator
+
+    async def _open(self, request: OperatorRequest, action: OperatorAction) -> Operation:
+        operation = await action.begin(self.requests(), self._user(request), _reason_of(request))
+        self.leave(operation)
+        return operation
+
+    def _user(self, request: OperatorRequest) -> str:
+        """The name by which requests find this very instance: its user, or its id where the user has a newer one."""
+        instance = self.registry.instances.get(request.instance_id)
+        return instance.title if self.registry.instances.find(instance.title).id == instance.id else instance.id
+
+    def _opened(self, request: OperatorRequest) -> Operation | None:
+        """The operation that an earlier look opened."""
+        operations = self.registry.operations.list(instance_id=request.instance_id, limit=_SEARCHED)
+        is_its = (operation for operation in operations if operation.intent.get("reason") == _reason_of(request))
+        return next(is_its, None)
+
+
+def refusal_of(error: HermesError) -> OperatorOutcome:
+    """The outcome of a request that was refused, or whose operation was not opened."""
+    code = next((code for code, kind in CODES.items() if isinstance(error, kind)), "refused")
+    answer = json.dumps(parts_of(error.hint))
+    return OperatorOutcome(OperatorRequestState.REFUSED, error.message, answer, code)
+
+
+def _reason_of(request: OperatorRequest) -> str:
+    return f"{request.reason} (console request {request.id})"

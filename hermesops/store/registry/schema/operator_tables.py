@@ -1,0 +1,30 @@
+"""The table of the served console: what its operators ask for. Its process adds rows, and workers decide them."""
+
+import sqlalchemy as sa
+
+from hermesops.store.registry.schema.columns import UtcTimestamp, uuid
+from hermesops.store.registry.schema.messaging_tables import metadata
+
+__all__ = ["metadata", "operator_requests"]
+
+operator_requests = sa.Table(
+    "operator_requests",
+    metadata,
+    sa.Column("id", uuid(), primary_key=True),
+    # The name that the console gives; workers believe the proof alone.
+    sa.Column("operator", sa.String(255), nullable=False),
+    # Texts and not enumerations of the database: words are added with time, and an older hermesops may meet one.
+    sa.Column("action", sa.String(32), nullable=False),
+    sa.Column("is_preview", sa.Boolean(name="is_preview"), nullable=False),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=False, index=True),
+    sa.Column("reason", sa.Text, nullable=False),
+    # The operator's ID token, which counts for a quarter of an hour; NULL once the request was decided.
+    sa.Column("proof", sa.Text, nullable=True),
+    sa.Column("state", sa.String(16), nullable=False, index=True),
+    sa.Column("detail", sa.Text, nullable=False, server_default=""),
+    sa.Column("answer", sa.Text, nullable=False, server_default=""),
+    sa.Column("code", sa.String(16), nullable=False, server_default=""),
+    sa.Column("operation_id", uuid(), sa.ForeignKey("operations.id"), nullable=True),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+    sa.Column("decided_at", UtcTimestamp, nullable=True),
+)

@@ -1,0 +1,385 @@
+"""The served console: who gets in with which role, on either database, by a role that reads what pages show."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from starlette.routing import Route
+
+from hermesops.access.sign_in.issuer_client import IssuedTokens
+from hermesops.agents.operator_requests.actions import ACTIONS
+from hermesops.console.application import ROUTES
+from hermesops.console.front import CONTENT_SECURITY_POLICY
+from hermesops.console.operators.gate import COOKIE, SIGN_IN_COOKIE
+from hermesops.console.operators.roles import role_needed
+from hermesops.console.operators.sessions import ASKED_S, IDLE_S, LIFE_S
+from hermesops.errors import UnavailableError
+from hermesops.localcloud.vendors.issuer import OPERATORS, Person
+from hermesops.model.access.console_operator import Role
+from hermesops.store.registry import Registry
+from hermesops.store.registry.open import migrate_registry
+from hermesops.store.registry.schema.role_grants import CONSOLE
+from tests.support.fleets.filled_registry import fill
+from tests.support.pages.operators import CHANGE, VISIT, ServedConsole, served_console
+from tests.support.real.stores.postgresql import as_role, make_role
+from tests.support.real.stores.registries import registry_at
+
+INSTANCES = 5
+NAMES = {Role.VIEWER: "vera", Role.OPERATOR: "otto", Role.ADMIN: "adele"}
+of_sqlite = pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+"""What the database has no part in."""
+
+
+@pytest.fixture
+def registry(registry_url: str) -> Registry:
+    """The registry as a worker has it."""
+    if registry_url.startswith("postgresql"):
+        make_role(registry_url, CONSOLE)
+        migrate_registry(registry_url)
+    registry = registry_at(registry_url)
+    fill(registry, INSTANCES)
+    return registry
+
+
+@pytest.fixture
+async def console(registry: Registry, registry_url: str, tmp_path: Path) -> AsyncIterator[ServedConsole]:
+    del registry
+    async with served_console(as_role(registry_url, CONSOLE), tmp_path / "home") as console:
+        yield console
+
+
+def each_request(registry: Registry) -> list[tuple[str, str]]:
+    """Method and path of every route; a change has a path for each action and for one that there is not."""
+    known = registry.instances.list()[0].id
+    requests = []
+    for route in ROUTES:
+        assert isinstance(route, Route)
+        for method in sorted((route.methods or set()) - {"HEAD"}):
+            for change in (*ACTIONS, "unknown") if "{change}" in route.path else ("",):
+                values = {"{id}": known, "{change}": change, "{name}": "console.js"}
+                path = route.path
+                for name, value in values.items():
+                    path = path.replace(name, value)
+                requests.append((method, path))
+    assert len(requests) > 20
+    return requests
+
+
+async def ask(client: httpx.AsyncClient, method: str, path: str) -> httpx.Response:
+    headers = CHANGE if method == "POST" else VISIT
+    return await client.request(method, path, headers=headers, data={"reason": "x"} if method == "POST" else None)
+
+
+def is_refused(answer: httpx.Response) -> bool:
+    """Whether an answer leads to the sign-in, or refuses, and shows nothing."""
+    if answer.status_code == 303:
+        return answer.headers["location"].startswith("/console/sign-in?") and not answer.content
+    return answer.status_code in {401, 403} and len(answer.content) < 100
+
+
+async def test_a_viewer_sees_every_page_and_no_change(console: ServedConsole, registry: Registry) -> None:
+    vera = await console.signed_in("vera")
+    instance = f"/console/instances/{registry.instances.list()[0].id}"
+    pages = ("/console/", "/console/instances", "/console/operations", "/console/alerts", "/console/runbooks")
+    for path in (*pages, instance, f"{instance}/report", f"{instance}/timeline", "/console/assets/console.js"):
+        answer = await vera.get(path)
+        assert answer.status_code == 200, (path, answer.text[-600:])
+        assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
+        assert "/change/" not in answer.text, path
+    assert "vera@local.test (viewer)" in (await vera.get("/console/")).text
+    otto = await console.signed_in("otto")
+    assert "/change/restart" in (await otto.get(instance)).text
+
+
+@of_sqlite
+async def test_each_route_needs_its_role(console: ServedConsole, registry: Registry) -> None:
+    clients = {role: await console.signed_in(name) for role, name in NAMES.items()}
+    needed = {request: role_needed(*request) for request in each_request(registry)}
+    assert set(needed.values()) == set(Role)
+    for (method, path), role in needed.items():
+        if path.endswith("/events"):
+            continue  # a stream without an end; see below
+        for own, client in clients.items():
+            if own < role:
+                answer = await ask(client, method, path)
+                assert (answer.status_code, answer.text) == (403, f"this needs the role {role.word}\n"), (path, own)
+            elif method == "GET" and not path.rpartition("/change/")[1]:
+                assert (await ask(client, method, path)).status_code in {200, 404, 422}, (path, own)
+    assert not registry.operator_requests.due()
+
+
+Spoil = Callable[[ServedConsole, httpx.AsyncClient], Awaitable[None]]
+
+
+async def _none(_console: ServedConsole, client: httpx.AsyncClient) -> None:
+    client.cookies.clear()
+
+
+async def _forged(_console: ServedConsole, client: httpx.AsyncClient) -> None:
+    client.cookies.set(COOKIE, "x" * 43, domain="console.test")
+
+
+async def _too_long(_console: ServedConsole, client: httpx.AsyncClient) -> None:
+    client.cookies.set(COOKIE, "x" * 5000, domain="console.test")
+
+
+async def _old(console: ServedConsole, client: httpx.AsyncClient) -> None:
+    """Somebody acts every ten minutes, and the hour is over."""
+    for _ in range(6):
+        assert (await client.get("/console/runbooks")).status_code == 200
+        console.clock.now += LIFE_S / 6
+
+
+async def _idle(console: ServedConsole, client: httpx.AsyncClient) -> None:
+    """The page keeps itself fresh, and nobody acts."""
+    fresh = {"sec-fetch-mode": "cors", "sec-fetch-site": "same-origin"}
+    for _ in range(3):
+        console.clock.now += IDLE_S / 3 - 1
+        assert (await client.get("/console/runbooks", headers=fresh)).status_code == 200
+    console.clock.now += 3
+
+
+async def _removed(console: ServedConsole, _client: httpx.AsyncClient) -> None:
+    console.operators.clear()
+    console.clock.now += ASKED_S
+
+
+async def _without_group(console: ServedConsole, _client: httpx.AsyncClient) -> None:
+    console.operators[:] = [replace(person, groups=("others",)) for person in OPERATORS]
+    console.clock.now += ASKED_S
+
+
+async def _signed_out(_console: ServedConsole, client: httpx.AsyncClient) -> None:
+    cookie = client.cookies[COOKIE]
+    assert (await client.post("/console/sign-out", headers=CHANGE)).headers["hx-redirect"] == "/console/sign-in"
+    assert COOKIE not in client.cookies
+    client.cookies.set(COOKIE, cookie, domain="console.test")
+
+
+async def _stolen(_console: ServedConsole, client: httpx.AsyncClient) -> None:
+    client.headers["user-agent"] = "another browser"
+
+
+SPOILS: Mapping[str, Spoil] = {
+    "none": _none,
+    "forged": _forged,
+    "too long": _too_long,
+    "an hour old": _old,
+    "idle": _idle,
+    "of an operator who was removed": _removed,
+    "of an operator without a group": _without_group,
+    "signed out": _signed_out,
+    "of another browser": _stolen,
+}
+
+
+@of_sqlite
+@pytest.mark.parametrize("spoil", SPOILS.values(), ids=SPOILS)
+@pytest.mark.parametrize("name", NAMES.values())
+async def test_no_route_is_served_in_a_session_that_does_not_count(
+    console: ServedConsole, registry: Registry, name: str, spoil: Spoil
+) -> None:
+    client = await console.signed_in(name)
+    assert (await client.get("/console/runbooks")).status_code == 200
+    await spoil(console, client)
+    for method, path in each_request(registry):
+        answer = await ask(client, method, path)
+        assert is_refused(answer), (method, path, answer.status_code, answer.text)
+    assert not registry.operator_requests.due()
+
+
+@of_sqlite
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        ({"aud": "hermes-web"}, "another client"),
+        ({"aud": ["hermes-console", "other"]}, "another client"),
+        ({"azp": "other"}, "another client"),
+        ({"iss": "https://other.test"}, "another issuer"),
+        ({"exp": 1}, "expired"),
+        ({"nonce": "x"}, "another sign-in"),
+        ({"token_use": "access"}, "another client"),
+        ({"groups": ["others"]}, "no group"),
+        ({"groups": "admins"}, "no group"),
+        ({"groups": None}, "no group"),
+        ({"email_verified": False}, "not verified"),
+        ({"email": "ada@ssh:host"}, "no usable name"),
+        ({"email": "a b@local.test"}, "no usable name"),
+        ({"email": None}, "no usable name"),
+        ({"sub": ""}, "names nobody"),
+    ],
+)
+async def test_a_token_that_names_no_operator_begins_no_session(
+    console: ServedConsole, monkeypatch: pytest.MonkeyPatch, claims: dict[str, object], words: str
+) -> None:
+    client, issue = console.client(), console.issuer.id_token
+
+    def issued(person: Person, nonce: str = "") -> str:
+        return issue(person, str(claims.get("nonce", nonce)), **{key: claims[key] for key in claims if key != "nonce"})
+
+    monkeypatch.setattr(console.issuer, "id_token", issued)
+    answer = await client.get(await console.authorized(client, "adele"))
+    assert (answer.status_code, words in answer.text) == (403, True), answer.text
+    assert COOKIE not in client.cookies
+
+
+@of_sqlite
+async def test_a_sign_in_belongs_to_the_browser_that_began_it_and_ends_once(console: ServedConsole) -> None:
+    first, second = console.client(), console.client()
+    back = await console.authorized(first, "adele")
+    query = parse_qs(urlsplit(back).query)
+    await second.get("/console/sign-in")
+    assert (await second.get(back)).status_code == 403, "begun in another browser"
+    forged = await first.get(f"/console/sign-in/callback?code={query['code'][0]}&state=other")
+    assert (forged.status_code, COOKIE in first.cookies) == (403, False)
+    assert SIGN_IN_COOKIE not in first.cookies, "a failed sign-in begins anew"
+    back = await console.authorized(first, "adele")
+    ended = await first.get(back)
+    assert (ended.status_code, ended.headers["location"]) == (303, "/console/")
+    for line in ended.headers.get_list("set-cookie"):
+        assert {"Path=/", "Secure", "HttpOnly", "SameSite=lax"} <= set(line.split("; ")), line
+    assert (await first.get(back)).status_code == 403, "a second time"
+
+
+@of_sqlite
+async def test_a_browser_comes_back_to_the_page_that_it_wanted_and_to_no_other_site(console: ServedConsole) -> None:
+    client = console.client()
+    led = await client.get("/console/operations")
+    assert led.headers["location"] == "/console/sign-in?onward=%2Fconsole%2Foperations"
+    pages = {"/console/alerts": "/console/alerts", "https://evil.test/": "/console/", "//x": "/console/"}
+    for onward, page in pages.items():
+        begun = await client.get("/console/sign-in", params={"onward": onward})
+        assert begun.status_code == 303
+        sign_in = console.gate.sessions._begun(client.cookies[SIGN_IN_COOKIE])
+        assert sign_in is not None
+        assert sign_in.onward == page
+
+
+@of_sqlite
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("//[", 404),
+        ("/console/%2e%2e/api", 404),
+        ("/console/sign-in?" + "a=1&" * 20, 400),
+        ("/console/sign-in/callback?" + "a=1&" * 20, 400),
+        (f"/console/sign-in/callback?code={'x' * 2049}&state=x", 400),
+        ("/console/sign-in/callback", 403),
+        ("/console/sign-in/callback?code=%ff&state=%00", 400),
+        ("/console/sign-in/x", 303),
+    ],
+)
+async def test_addresses_that_no_page_has_are_refused(console: ServedConsole, target: str, status: int) -> None:
+    path, _, query = target.partition("?")
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(b"host", b"console.test"), (b"cookie", b"a; =; __Host-hermes-console=\xff")],
+    }
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:  # noqa: ANN401 - as ASGI has it
+        sent.append(message)
+
+    await console.app(scope, asyncio.Event().wait, send)  # type: ignore[arg-type]  # nothing is read
+    assert sent[0]["status"] == status
+
+
+@of_sqlite
+async def test_another_website_and_another_name_get_nothing(console: ServedConsole, registry: Registry) -> None:
+    otto = await console.signed_in("otto")
+    change = f"/console/instances/{registry.instances.list()[0].id}/change/restart"
+    assert (await otto.get("/console/", headers={"host": "rebound.test"})).status_code == 421
+    for headers in (
+        {"origin": "https://other.test"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "cors"},
+        {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors"},
+    ):
+        assert (await otto.get("/console/", headers=headers)).status_code == 403, headers
+    assert (await otto.get("/console/", headers={"sec-fetch-site": "cross-site"})).status_code == 200, "a link"
+    for lacking in CHANGE:
+        headers = {name: value for name, value in CHANGE.items() if name != lacking}
+        headers |= {"sec-fetch-site": "cross-site"} if lacking == "sec-fetch-site" else {}
+        assert (await otto.post(change, data={"reason": "x"}, headers=headers)).status_code == 403, lacking
+    assert (await otto.get("/console/../api")).status_code in {303, 404}
+    assert (await otto.get("/other")).status_code == 404
+    assert not registry.operator_requests.due()
+
+
+@of_sqlite
+async def test_the_issuers_word_is_asked_for_again_and_a_lower_role_counts_at_once(
+    console: ServedConsole, registry: Registry
+) -> None:
+    adele = await console.signed_in("adele")
+    console.operators[:] = [replace(person, groups=("viewers",)) for person in OPERATORS]
+    console.clock.now += ASKED_S - 1
+    assert "(admin)" in (await adele.get("/console/")).text
+    console.clock.now += 1
+    answers = await asyncio.gather(*(adele.get("/console/") for _ in range(5)))
+    assert all("(viewer)" in answer.text for answer in answers), "one renewal for all of them"
+    path = f"/console/instances/{registry.instances.list()[0].id}/change/restart"
+    assert (await adele.post(path, data={"reason": "x"}, headers=CHANGE)).status_code == 403
+
+
+@of_sqlite
+async def test_an_issuer_that_is_away_lets_nobody_in_and_ends_no_session(
+    console: ServedConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vera = await console.signed_in("vera")
+    console.clock.now += ASKED_S
+
+    async def away(_tokens: IssuedTokens) -> IssuedTokens:
+        raise UnavailableError("the issuer of tokens does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(console.gate.sessions._issuer, "refreshed", away)
+        assert (await vera.get("/console/")).status_code == 503
+    assert (await vera.get("/console/")).status_code == 200
+
+
+@of_sqlite
+async def test_an_operator_has_a_few_sessions_and_the_oldest_ends(console: ServedConsole) -> None:
+    clients = [await console.signed_in("vera") for _ in range(6)]
+    otto = await console.signed_in("otto")
+    statuses = [(await client.get("/console/runbooks")).status_code for client in (*clients, otto)]
+    assert statuses == [303, 200, 200, 200, 200, 200, 200]
+
+
+@of_sqlite
+@pytest.mark.parametrize("is_removed", [False, True])
+async def test_a_stream_ends_with_its_session(console: ServedConsole, *, is_removed: bool) -> None:
+    vera = await console.signed_in("vera")
+    sent: asyncio.Queue[Any] = asyncio.Queue()
+    request = vera.build_request("GET", "/console/events?kind=instances", headers={"sec-fetch-mode": "cors"})
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/console/events",
+        "query_string": b"kind=instances",
+        "headers": [(name.lower(), value) for name, value in request.headers.raw],
+    }
+
+    async def connected() -> dict[str, Any]:
+        """The browser stays."""
+        await asyncio.Event().wait()
+        return {}
+
+    streaming = asyncio.ensure_future(console.app(scope, connected, sent.put))
+    async with asyncio.timeout(30):
+        assert (await sent.get())["status"] == 200
+        assert (await sent.get())["body"]
+        if is_removed:
+            console.clock.now += ASKED_S
+        else:
+            console.gate.sessions.end(vera.cookies[COOKIE])
+        await streaming
+    last = [sent.get_nowait() for _ in range(sent.qsize())][-1]
+    assert (last["body"], last["more_body"]) == (b"", False)
