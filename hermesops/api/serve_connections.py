@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hermesops.api.application import connections_application
-from hermesops.api.limits import Limits
+from hermesops.serving.limits import Limits
 from hermesops.api.parts import ConnectionParts
 from hermesops.api.routes.connections import CALLBACK
 from hermesops.api.serve import hosts_of, issuer_of, origin_of, raise_open_files, sign_in_of

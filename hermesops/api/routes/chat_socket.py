@@ -22,7 +22,7 @@ from fastapi import APIRouter, WebSocket
 from pydantic import Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
-from hermesops.api.limits import Kind, TooManyError
+from hermesops.serving.limits import Kind, TooManyError
 from hermesops.api.parts import CHECK_S, ApiParts, CurrentUser, Parts, is_signed_in
 from hermesops.api.problems import body_of, refusal_of
 from hermesops.api.routes.chat import CURSOR, ApprovalRequest, ChatRequest

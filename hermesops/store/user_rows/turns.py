@@ -9,11 +9,13 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
+from hermesops.model.chat.caller import CalledTask
 from hermesops.model.chat.turn import Turn, TurnState
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
 from hermesops.store.registry.repositories.base import insert_if_absent
+from hermesops.store.registry.schema.calling_tables import called_tasks, task_pushes
 from hermesops.store.registry.schema.user_tables import chat_files, turn_approvals, turns
 
 KEPT = timedelta(days=90)
@@ -56,11 +58,13 @@ class Turns:
         client_key: str,
         message: str,
         files: Sequence[str] = (),
+        task: CalledTask | None = None,
     ) -> Turn | None:
         """Add a turn, or return the one that the client added with the same key.
 
         Args:
             files: Ids of this user's files, which from now on go with the turn.
+            task: The calling agent's, of a turn that one begins.
 
         Returns:
             ``None`` where another turn of the conversation has not ended, or a file is not there (any more).
@@ -82,6 +86,9 @@ class Turns:
             if is_new and not _take_files(connection, user_id, id_, files):
                 connection.execute(turns.delete().where(_COLUMNS.id == id_))
                 return None
+            if is_new and task:
+                added = {"turn_id": id_, "caller_id": task.caller_id, "context": task.context}
+                connection.execute(called_tasks.insert().values(added))
             is_it = sa.and_(_COLUMNS.user_id == user_id, _COLUMNS.client_key == client_key)
             row = connection.execute(sa.select(turns).where(is_it)).one_or_none()
             return self._turn(row) if row else None
@@ -114,6 +121,13 @@ class Turns:
             rows = connection.execute(query).all()
             open_turns = {row.conversation: row.id for row in connection.execute(unfinished)}
         return tuple(ConversationRow(row.conversation, row.last_at, open_turns.get(row.conversation)) for row in rows)
+
+    def open_count(self, user_id: UserId, *, of_callers: bool) -> int:
+        """Number of a user's turns that have not ended: those that agents began, or all others."""
+        is_called = _COLUMNS.id.in_(sa.select(called_tasks.c.turn_id))
+        is_it = sa.and_(_COLUMNS.user_id == user_id, _OPEN, is_called if of_callers else sa.not_(is_called))
+        with self._database.reading() as connection:
+            return int(connection.scalar(sa.select(sa.func.count()).select_from(turns).where(is_it)) or 0)
 
     def orphans(self, *, limit: int = 100) -> tuple[str, ...]:
         """Ids of turns that have not ended and that no process carries, oldest first."""
@@ -253,7 +267,7 @@ def _take_files(connection: sa.Connection, user_id: UserId, turn_id: str, files:
 def _delete(connection: sa.Connection, is_it: sa.ColumnElement[bool]) -> int:
     """Delete turns with all that belongs to them; returns their number."""
     of_them = sa.select(_COLUMNS.id).where(is_it)
-    for table in (turn_approvals, chat_files):
+    for table in (turn_approvals, chat_files, task_pushes, called_tasks):
         connection.execute(table.delete().where(table.c.turn_id.in_(of_them)))
     return connection.execute(turns.delete().where(is_it)).rowcount
 

@@ -13,11 +13,13 @@ from datetime import datetime
 from hermesops.agents.relay.client import AgentBusyError, AgentEndedError, NoSuchThingError
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.model.chat.caller import CalledTask
 from hermesops.model.chat.transcript import Message, Transcript
 from hermesops.model.chat.turn import Turn, TurnState, session_of
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import UserId
 from hermesops.store.user_rows.accounts import Account, UserAccounts
+from hermesops.store.user_rows.approvals import Approval
 from hermesops.store.user_rows.turns import ConversationRow
 from hermesops.users.chat.agent_runs import AgentRuns, spoken_in
 from hermesops.users.chat.agent_runs import Conversation as Listed
@@ -31,6 +33,9 @@ LONGEST_MESSAGE = 100_000
 
 MOST_OPEN = 2
 """Turns that a user may have at once: the relay carries four requests to an agent, and each turn is one."""
+
+MOST_CALLED = 1
+"""Turns of a user's that agents of others may have begun and that have not ended; they come beside the user's own."""
 
 _SWEEP_S = 5.0
 _FORGET_EVERY = 720
@@ -116,12 +121,20 @@ class Chat:
     # Turns
 
     async def begin(
-        self, user_id: UserId, conversation: str, client_key: str, message: str, files: Sequence[str] = ()
+        self,
+        user_id: UserId,
+        conversation: str,
+        client_key: str,
+        message: str,
+        files: Sequence[str] = (),
+        *,
+        task: CalledTask | None = None,
     ) -> Turn:
         """Begin a turn, or return the one that the client began with the same key; a task carries it.
 
         Args:
             files: Ids of files that the user uploaded for this message.
+            task: The calling agent's, where one begins the turn.
 
         Raises:
             NoAgentError: See there.
@@ -133,10 +146,10 @@ class Chat:
         if known := await asyncio.to_thread(self._turns.of_key, user_id, client_key):
             self._carry_open(known)
             return known
-        await self._refuse_busy(user_id)
+        await self._refuse_busy(user_id, task)
         text = await asyncio.to_thread(self._text_with, user_id, message, files)
         turn = await asyncio.to_thread(
-            self._turns.add, user_id, account.instance_id, conversation, client_key, text, files
+            self._turns.add, user_id, account.instance_id, conversation, client_key, text, files, task
         )
         if turn is None and files and not await asyncio.to_thread(self._turns.unfinished, user_id, conversation):
             raise UsageError("a file is not there any more; upload it again", field="files")
@@ -181,6 +194,19 @@ class Chat:
         if turn is None:
             raise NoSuchTurnError("there is no such turn")
         return turn
+
+    async def answer(self, turn: Turn) -> str:
+        """The whole answer of a turn that is done, from the agent's transcript.
+
+        Raises:
+            AgentEndedError: The agent does not run any more.
+            UnavailableError: The agent does not answer.
+        """
+        return answer_in(await self._runs.transcript(turn.instance_id, turn.session), turn.transcript_mark)
+
+    async def requests(self, turn: Turn) -> tuple[Approval, ...]:
+        """The requests for approval of a turn, the oldest first."""
+        return await asyncio.to_thread(self._rows.approvals.list, turn.id)
 
     async def stop(self, user_id: UserId, turn_id: str) -> Turn:
         """Stop a turn; one that has ended stays as it is. It ends once its agent has stopped.
@@ -319,9 +345,11 @@ class Chat:
                     await asyncio.to_thread(self._turns.forget)
             await pause(_SWEEP_S)
 
-    async def _refuse_busy(self, user_id: UserId) -> None:
-        rows = await asyncio.to_thread(self._turns.conversations, user_id)
-        if sum(row.open_turn is not None for row in rows) >= MOST_OPEN:
+    async def _refuse_busy(self, user_id: UserId, task: CalledTask | None) -> None:
+        count = await asyncio.to_thread(self._turns.open_count, user_id, of_callers=task is not None)
+        if task is not None and count >= MOST_CALLED:
+            raise ConversationBusyError("the agent works on another task", hint="try again when that has ended")
+        if task is None and count >= MOST_OPEN:
             raise ConversationBusyError(f"your agent works on {MOST_OPEN} answers already", hint="wait for one of them")
 
     def _text_with(self, user_id: UserId, message: str, files: Sequence[str]) -> str:
