@@ -18,7 +18,12 @@ CARD_VERSION = "1"
 TEXTS = ("text/plain", "text/markdown")
 """Media types that agents take and give."""
 
-_BINDINGS = (("JSONRPC", "1.0"), ("HTTP+JSON", "1.0"), ("JSONRPC", "0.3"), ("HTTP+JSON", "0.3"))
+OLDER = "/v0.3"
+"""Below it, callers of 0.3 find a card in their form, which 1.0 does not allow; the routes are the same."""
+
+_BINDINGS = tuple(
+    (binding, version, base) for version, base in (("1.0", ""), ("0.3", OLDER)) for binding in ("JSONRPC", "HTTP+JSON")
+)
 _SCHEME = "key"
 
 
@@ -29,8 +34,8 @@ def card_of(url: str) -> AgentCard:
         description="A personal agent on a machine of its own. Its user decides who may call it.",
         version=CARD_VERSION,
         supported_interfaces=[
-            AgentInterface(url=url, protocol_binding=binding, protocol_version=version)
-            for binding, version in _BINDINGS
+            AgentInterface(url=f"{url}{base}", protocol_binding=binding, protocol_version=version)
+            for binding, version, base in _BINDINGS
         ],
         capabilities=AgentCapabilities(streaming=True, push_notifications=True, extended_agent_card=True),
         security_schemes={

@@ -1,8 +1,7 @@
 """The protocol's methods over the services: each finds only the tasks of the caller whose key the request has."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator
 from typing import cast
 from uuid import uuid4
 
@@ -52,25 +51,17 @@ connection that is silent for longer. The protocol lets such a call wait without
 Update = Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent | Message
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Handler(RequestHandler):
     """Answers the methods of the protocol.
 
     Args:
         limits: Counts each caller's requests.
-        now: The time, for the status of updates.
     """
 
-    def __init__(
-        self, tasks: AgentTasks, notices: TaskNotices, limits: Limits, now: Callable[[], datetime] = _utc_now
-    ) -> None:
+    def __init__(self, tasks: AgentTasks, notices: TaskNotices, limits: Limits) -> None:
         self._tasks = tasks
         self._notices = notices
         self._limits = limits
-        self._now = now
 
     @validate_request_params
     @answering
@@ -173,9 +164,7 @@ class Handler(RequestHandler):
         self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> ListTaskPushNotificationConfigsResponse:
         """List the addresses of a task; they are few, and come at once."""
-        return ListTaskPushNotificationConfigsResponse(
-            configs=await self._configs(caller_of(context), params.task_id)
-        )
+        return ListTaskPushNotificationConfigsResponse(configs=await self._configs(caller_of(context), params.task_id))
 
     @validate_request_params
     @answering
@@ -188,7 +177,9 @@ class Handler(RequestHandler):
 
     @answering
     async def on_get_extended_agent_card(
-        self, params: GetExtendedAgentCardRequest, context: ServerCallContext
+        self,
+        params: GetExtendedAgentCardRequest,  # noqa: ARG002 - as the base has it
+        context: ServerCallContext,
     ) -> AgentCard:
         """Show the card, which is the same with and without a key."""
         return card_of(str(context.state[ADDRESS]))
@@ -236,7 +227,7 @@ class Handler(RequestHandler):
                 return
             rendering = Events(task, may_approve=caller.may_approve)
             async for event in self._tasks.events(task):
-                for update in rendering.of(event, self._now()):
+                for update in rendering.of(event):
                     yield update
                 if ends_stream(event, may_approve=caller.may_approve):
                     return

@@ -1,7 +1,6 @@
 """Messages of callers as text, bounded; kinds of content that agents do not take are refused by name. Pure."""
 
 import json
-from collections.abc import Sequence
 
 from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageConfiguration
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
@@ -47,7 +46,7 @@ def refuse_other_outputs(configuration: SendMessageConfiguration) -> None:
     Raises:
         ContentTypeNotSupportedError: It accepts other media types only.
     """
-    modes: Sequence[str] = configuration.accepted_output_modes
+    modes = list(configuration.accepted_output_modes)
     if modes and not _ANY & {mode.partition(";")[0].strip().lower() for mode in modes}:
         raise ContentTypeNotSupportedError(f"the agent answers {' and '.join(TEXTS)}")
 

@@ -56,7 +56,6 @@ class Events:
 
     Args:
         may_approve: Whether the task's caller may answer its requests for approval.
-        now: Time of the status that an event makes.
     """
 
     def __init__(self, task: AgentTask, *, may_approve: bool) -> None:
@@ -64,32 +63,32 @@ class Events:
         self._may_approve = may_approve
         self._pieces: list[str] = []
 
-    def of(self, event: ChatEvent, now: datetime) -> Iterator[TaskArtifactUpdateEvent | TaskStatusUpdateEvent]:
-        """The updates that an event makes, at this moment."""
+    def of(self, event: ChatEvent) -> Iterator[TaskArtifactUpdateEvent | TaskStatusUpdateEvent]:
+        """The updates that an event makes: the same ones for each reader, so that none has the time of its reading."""
         match event.kind:
             case "delta":
                 text = str(event.data["text"])
                 yield self._update(text, append=bool(self._pieces), is_last=False)
                 self._pieces.append(text)
             case "approval" if self._may_approve:
-                yield self._state(TaskState.TASK_STATE_INPUT_REQUIRED, request_words(event.data), now)
+                yield self._state(TaskState.TASK_STATE_INPUT_REQUIRED, request_words(event.data))
             case "approval":
-                yield self._state(TaskState.TASK_STATE_WORKING, OWNER, now)
+                yield self._state(TaskState.TASK_STATE_WORKING, OWNER)
             case "resolved":
-                yield self._state(TaskState.TASK_STATE_WORKING, "", now)
+                yield self._state(TaskState.TASK_STATE_WORKING, "")
             case "done":
-                yield from self._done(str(event.data.get("text", "")), now)
+                yield from self._done(str(event.data.get("text", "")))
             case "failed":
-                yield self._state(TaskState.TASK_STATE_FAILED, str(event.data.get("detail", "")), now)
+                yield self._state(TaskState.TASK_STATE_FAILED, str(event.data.get("detail", "")))
             case "stopped":
-                yield self._state(TaskState.TASK_STATE_CANCELED, "", now)
+                yield self._state(TaskState.TASK_STATE_CANCELED, "")
 
-    def _done(self, text: str, now: datetime) -> Iterator[TaskArtifactUpdateEvent | TaskStatusUpdateEvent]:
+    def _done(self, text: str) -> Iterator[TaskArtifactUpdateEvent | TaskStatusUpdateEvent]:
         """The end of the answer: what the pieces lack, or the whole of it where they are no begin of it."""
         pieces = "".join(self._pieces)
         is_begin = bool(self._pieces) and text.startswith(pieces)
         yield self._update(text.removeprefix(pieces) if is_begin else text, append=is_begin, is_last=True)
-        yield self._state(TaskState.TASK_STATE_COMPLETED, "", now)
+        yield self._state(TaskState.TASK_STATE_COMPLETED, "")
 
     def _update(self, text: str, *, append: bool, is_last: bool) -> TaskArtifactUpdateEvent:
         turn = self._task.turn
@@ -101,8 +100,8 @@ class Events:
             last_chunk=is_last,
         )
 
-    def _state(self, state: TaskState, words: str, now: datetime) -> TaskStatusUpdateEvent:
-        status = _made_status(self._task, state, words, now)
+    def _state(self, state: TaskState, words: str) -> TaskStatusUpdateEvent:
+        status = _made_status(self._task, state, words)
         return TaskStatusUpdateEvent(task_id=self._task.turn.id, context_id=self._task.context, status=status)
 
 
@@ -122,9 +121,10 @@ def _artifact(turn: Turn, text: str) -> Artifact:
     return Artifact(artifact_id=f"{ANSWER}-{turn.id}", name=ANSWER, parts=[Part(text=text, media_type="text/markdown")])
 
 
-def _made_status(task: AgentTask, state: TaskState, words: str, at: datetime) -> TaskStatus:
+def _made_status(task: AgentTask, state: TaskState, words: str, at: datetime | None = None) -> TaskStatus:
     status = TaskStatus(state=state)
-    status.timestamp.FromDatetime(at)
+    if at is not None:
+        status.timestamp.FromDatetime(at)
     if words:
         message_id = f"{task.turn.id}-{TaskState.Name(state)}"
         status.message.CopyFrom(

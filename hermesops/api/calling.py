@@ -12,7 +12,7 @@ from hermesops.api import problems
 from hermesops.model.chat.caller import Caller
 from hermesops.serving.limits import Limits, TooManyError
 from hermesops.users.callers.pushes import PushNetwork, PushSender, TaskNotices
-from hermesops.users.callers.service import CallingRows, Callers
+from hermesops.users.callers.service import Callers, CallingRows
 from hermesops.users.callers.tasks import AgentTasks
 from hermesops.users.chat.service import Chat
 

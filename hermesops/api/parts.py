@@ -10,12 +10,12 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp
 
 from hermesops.api.figures import RequestCounts
-from hermesops.serving.limits import Kind, Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.sign_in.page_sessions import COOKIE, PageSessions
 from hermesops.api.sign_in.tokens import InvalidTokenError, Tokens
 from hermesops.errors import HermesError
 from hermesops.model.ids import UserId
+from hermesops.serving.limits import Kind, Limits
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.files import ChatFiles
 from hermesops.store.user_rows.metering import MeteredSums

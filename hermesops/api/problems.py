@@ -16,10 +16,10 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from hermesops.agents.relay.client import AgentBusyError, AgentEndedError, NoSuchThingError
-from hermesops.serving.limits import TooManyError
 from hermesops.api.parts import ForeignRequestError
 from hermesops.api.sign_in.tokens import InvalidTokenError
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
+from hermesops.serving.limits import TooManyError
 from hermesops.store.user_rows.settings_copies import CopyMissingError
 from hermesops.users.agent_jobs.service import JobRefusedError
 from hermesops.users.agent_settings.service import ChangedMeanwhileError, SettingsRefusedError

@@ -16,7 +16,6 @@ from hermesops.agents.relay.routes import API
 from hermesops.api.application import application
 from hermesops.api.calling import calling
 from hermesops.api.figures import write_figures
-from hermesops.serving.limits import Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
 from hermesops.api.routes.connections import CALLBACK as CONNECTED
@@ -31,6 +30,7 @@ from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.model.billing.events import BillingState
 from hermesops.model.billing.user_request import RequestState
 from hermesops.model.operation import Operation
+from hermesops.serving.limits import Limits
 from hermesops.settings.sections import WebSettings
 from hermesops.users.callers.pushes import PushSender, internet
 from hermesops.users.chat.service import Chat

@@ -30,7 +30,7 @@ class CallerRequest(Strict):
 
     name: Annotated[Text, Field(min_length=1, max_length=LONGEST_NAME, pattern=r"\S")]
     client_key: Name
-    push_hosts: Annotated[list[Host], Field(max_length=MOST_HOSTS)] = []
+    push_hosts: Annotated[list[Host], Field(default_factory=list, max_length=MOST_HOSTS)]
     may_approve: bool = False
 
 
@@ -80,9 +80,7 @@ async def list_callers(user: CurrentUser, parts: Parts) -> CallersAnswer:
 @router.post("/callers", status_code=201)
 async def make_caller(body: CallerRequest, user: CurrentUser, parts: Parts) -> MadeCallerAnswer:
     """Let one more agent call the user's. Its key is in this answer, and nowhere else."""
-    made = await _service(parts).make(
-        user, body.client_key, body.name, body.push_hosts, may_approve=body.may_approve
-    )
+    made = await _service(parts).make(user, body.client_key, body.name, body.push_hosts, may_approve=body.may_approve)
     return MadeCallerAnswer(caller=_answer(made.caller), address=_address(parts, made.caller), key=made.key)
 
 

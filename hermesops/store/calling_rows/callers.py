@@ -85,9 +85,7 @@ class AgentCallers:
     def revoke(self, user_id: UserId, caller_id: str) -> bool:
         """End a caller's key; whether the user had such a caller."""
         with self._database.writing() as connection:
-            is_it = sa.and_(
-                _COLUMNS.id == caller_id, _COLUMNS.user_id == user_id, _COLUMNS.revoked_at.is_(None)
-            )
+            is_it = sa.and_(_COLUMNS.id == caller_id, _COLUMNS.user_id == user_id, _COLUMNS.revoked_at.is_(None))
             now = self._database.now(connection)
             return connection.execute(agent_callers.update().where(is_it).values(revoked_at=now)).rowcount > 0
 

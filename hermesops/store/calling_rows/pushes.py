@@ -1,7 +1,6 @@
 """Rows of ``task_pushes``: addresses that calling agents have notified of their tasks, and what was sent to them."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -120,7 +119,7 @@ class TaskPushes:
         with self._database.writing() as connection:
             now = self._database.now(connection)
             is_it = sa.and_(_COLUMNS.turn_id == push.turn_id, _COLUMNS.id == push.id)
-            values: Mapping[str, object] = {
+            values = {
                 "sent": sent,
                 "tries": tries,
                 "due_at": now + pause,

@@ -24,6 +24,8 @@ KEPT = timedelta(days=90)
 _COLUMNS = turns.c
 _OPEN = _COLUMNS.ended_at.is_(None)
 _DETAIL = 500
+_LOCK = 0x6865726D657475
+"""Seed of the advisory locks under which PostgreSQL adds turns of a user once at a time."""
 
 
 @dataclass(frozen=True)
@@ -59,19 +61,23 @@ class Turns:
         message: str,
         files: Sequence[str] = (),
         task: CalledTask | None = None,
+        most_open: int | None = None,
     ) -> Turn | None:
         """Add a turn, or return the one that the client added with the same key.
 
         Args:
             files: Ids of this user's files, which from now on go with the turn.
             task: The calling agent's, of a turn that one begins.
+            most_open: Turns that have not ended, of those that agents began or of all others; ``None`` for no limit.
 
         Returns:
-            ``None`` where another turn of the conversation has not ended, or a file is not there (any more).
+            ``None`` where another turn of the conversation has not ended, too many have not, or a file is not there
+            (any more).
         """
         id_ = str(uuid4())
         sealed = self._messages.seal(message, place=place(turns.name, "message", id_))
         with self._database.writing() as connection:
+            self._lock(connection, user_id)
             values = {
                 "id": id_,
                 "user_id": user_id,
@@ -89,6 +95,10 @@ class Turns:
             if is_new and task:
                 added = {"turn_id": id_, "caller_id": task.caller_id, "context": task.context}
                 connection.execute(called_tasks.insert().values(added))
+            is_over = most_open is not None and _open_count(connection, user_id, of_callers=bool(task)) > most_open
+            if is_new and is_over:
+                _delete(connection, _COLUMNS.id == id_)
+                return None
             is_it = sa.and_(_COLUMNS.user_id == user_id, _COLUMNS.client_key == client_key)
             row = connection.execute(sa.select(turns).where(is_it)).one_or_none()
             return self._turn(row) if row else None
@@ -124,10 +134,8 @@ class Turns:
 
     def open_count(self, user_id: UserId, *, of_callers: bool) -> int:
         """Number of a user's turns that have not ended: those that agents began, or all others."""
-        is_called = _COLUMNS.id.in_(sa.select(called_tasks.c.turn_id))
-        is_it = sa.and_(_COLUMNS.user_id == user_id, _OPEN, is_called if of_callers else sa.not_(is_called))
         with self._database.reading() as connection:
-            return int(connection.scalar(sa.select(sa.func.count()).select_from(turns).where(is_it)) or 0)
+            return _open_count(connection, user_id, of_callers=of_callers)
 
     def orphans(self, *, limit: int = 100) -> tuple[str, ...]:
         """Ids of turns that have not ended and that no process carries, oldest first."""
@@ -197,6 +205,11 @@ class Turns:
             old = _COLUMNS.ended_at < self._database.now(connection) - KEPT
             return _delete(connection, old)
 
+    def _lock(self, connection: sa.Connection, user_id: UserId) -> None:
+        """Let one transaction at a time add turns of a user, so that each counts those before it."""
+        if not self._database.is_sqlite:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(user_id, _LOCK))))
+
     def _one(self, is_it: sa.ColumnElement[bool], *order: sa.ColumnElement[Any]) -> Turn | None:
         with self._database.reading() as connection:
             row = connection.execute(sa.select(turns).where(is_it).order_by(*order).limit(1)).one_or_none()
@@ -249,6 +262,12 @@ class Turns:
             ended_at=row.ended_at,
             detail=row.detail,
         )
+
+
+def _open_count(connection: sa.Connection, user_id: UserId, *, of_callers: bool) -> int:
+    is_called = _COLUMNS.id.in_(sa.select(called_tasks.c.turn_id))
+    is_it = sa.and_(_COLUMNS.user_id == user_id, _OPEN, is_called if of_callers else sa.not_(is_called))
+    return int(connection.scalar(sa.select(sa.func.count()).select_from(turns).where(is_it)) or 0)
 
 
 def _take_files(connection: sa.Connection, user_id: UserId, turn_id: str, files: Sequence[str]) -> bool:

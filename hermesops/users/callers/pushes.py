@@ -1,4 +1,4 @@
-"""Notifications of tasks: to hosts that the user allows, by TLS on port 443, signed, and to no address of a private network.
+"""Notifications of tasks: to hosts that the user allows and that are on the internet, by TLS on port 443, signed.
 
 Source: A2A specification 1.0, section 4.3.3; RFC 6890 for addresses that are not of the internet.
 """
@@ -135,8 +135,16 @@ def refuse_address(push: Push, hosts: Sequence[str]) -> None:
     except ValueError:
         raise PushRefusedError("the address is no URL") from None
     host = (parts.hostname or "").lower()
-    is_plain = not (parts.username or parts.password or parts.fragment) and push.url.isascii() and push.url.isprintable()
-    if len(push.url) > LONGEST_URL or parts.scheme != "https" or port not in {None, PORT} or not is_plain or " " in push.url:
+    is_plain = (
+        not (parts.username or parts.password or parts.fragment) and push.url.isascii() and push.url.isprintable()
+    )
+    if (
+        len(push.url) > LONGEST_URL
+        or parts.scheme != "https"
+        or port not in {None, PORT}
+        or not is_plain
+        or " " in push.url
+    ):
         raise PushRefusedError("an address begins with https://, on port 443, without a user and a fragment")
     if not is_host(host) or host not in hosts:
         raise PushRefusedError("the agent's user does not allow notifications to this host")
@@ -232,14 +240,14 @@ class PushSender:
                 addresses = await self._network.resolve(host)
                 if not addresses or not all(map(self._network.is_allowed, addresses)):
                     raise PushRefusedError("the host has an address that is none of the internet")
-                return await self._post(host, addresses[0], parts.path or "/", parts.query, _headers(caller, push, body), body)
+                return await self._post(
+                    host, addresses[0], parts.path or "/", parts.query, _headers(caller, push, body), body
+                )
         except (httpx.HTTPError, OSError, TimeoutError) as error:
             log.info("push_not_taken", turn=push.turn_id, why=type(error).__name__)
             return False
 
-    async def _post(
-        self, host: str, address: str, path: str, query: str, headers: dict[str, str], body: bytes
-    ) -> bool:
+    async def _post(self, host: str, address: str, path: str, query: str, headers: dict[str, str], body: bytes) -> bool:
         """Connect to the address that was judged, whatever the name stands for by now, and verify the name by TLS."""
         netloc = f"[{address}]" if ":" in address else address
         url = httpx.URL(f"https://{netloc}:{self._network.port}{path}{'?' + query if query else ''}")

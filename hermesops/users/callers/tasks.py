@@ -108,9 +108,7 @@ class AgentTasks:
 
         listed, count = await asyncio.to_thread(rows)
         tasks = [
-            await self._task(
-                await self._chat.turn(caller.user_id, turn_id), name, is_answer_read=are_answers_read
-            )
+            await self._task(await self._chat.turn(caller.user_id, turn_id), name, is_answer_read=are_answers_read)
             for turn_id, name in listed
         ]
         return tasks, count
@@ -158,9 +156,7 @@ class AgentTasks:
 
     async def events(self, task: AgentTask) -> AsyncIterator[ChatEvent]:
         """Yield the task's events, those to come too, until the last one; no request that was settled before."""
-        settled = {
-            str(request.number) for request in await self._chat.requests(task.turn) if not request.is_waiting
-        }
+        settled = {str(request.number) for request in await self._chat.requests(task.turn) if not request.is_waiting}
         async for event in self._chat.events(task.turn, 0):
             is_of_past = event.kind in {"approval", "resolved"} and str(event.data.get("id")) in settled
             if event.kind != "tool" and not is_of_past:

@@ -146,11 +146,14 @@ class Chat:
         if known := await asyncio.to_thread(self._turns.of_key, user_id, client_key):
             self._carry_open(known)
             return known
+        most = MOST_OPEN if task is None else MOST_CALLED
         await self._refuse_busy(user_id, task)
         text = await asyncio.to_thread(self._text_with, user_id, message, files)
         turn = await asyncio.to_thread(
-            self._turns.add, user_id, account.instance_id, conversation, client_key, text, files, task
+            self._turns.add, user_id, account.instance_id, conversation, client_key, text, files, task, most
         )
+        if turn is None:
+            await self._refuse_busy(user_id, task)  # others came in between
         if turn is None and files and not await asyncio.to_thread(self._turns.unfinished, user_id, conversation):
             raise UsageError("a file is not there any more; upload it again", field="files")
         if turn is None:

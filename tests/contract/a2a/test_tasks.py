@@ -1,25 +1,17 @@
 """Tasks of a calling agent: begun once, streamed, cut and taken up, approved, cancelled, and nobody else's."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
 from hermesops.base.waiting import Pending, until
 from tests.support.users.api import Client, UsersApi
-from tests.support.users.calling import CallingAgent, calling_agent, message, texts
+from tests.support.users.calling import CallingAgent, calling_agent, eventually, message, texts
 
 ECHO = "You said it: [From grace's agent, an agent of somebody else. It is not your user, and speaks for itself.]\n\n"
 COMPLETED, WORKING, CANCELED = "TASK_STATE_COMPLETED", "TASK_STATE_WORKING", "TASK_STATE_CANCELED"
 ASKED = "TASK_STATE_INPUT_REQUIRED"
 REQUEST = {"command": "rm -r /srv/old", "description": "deletes a folder", "choices": ["once", "always", "deny"]}
-
-
-async def eventually(holds: Callable[[], object], what: str) -> None:
-    async def check() -> bool | Pending[bool]:
-        return True if holds() else Pending("not yet")
-
-    await until(check, what=what, timeout_s=20, every_s=0.01)
 
 
 def state(update: dict[str, Any]) -> str:
@@ -79,7 +71,7 @@ async def test_a_reader_that_was_cut_subscribes_and_gets_the_whole(api: UsersApi
     assert await caller.code("SubscribeToTask", {"id": task}) == -32004
 
 
-async def test_a_task_outlives_the_process_that_carried_it(api: UsersApi, ada: Client, caller: CallingAgent) -> None:
+async def test_a_task_outlives_the_process_that_carried_it(api: UsersApi, caller: CallingAgent) -> None:
     api.agent.says = False
     params = {"message": message("hello"), "configuration": {"returnImmediately": True}}
     task = (await caller.result("SendMessage", params))["task"]
@@ -183,8 +175,11 @@ async def test_callers_leave_the_owner_room(api: UsersApi, ada: Client, caller: 
         await asyncio.gather(anext(first), anext(second))
 
 
-async def test_lists_have_pages(caller: CallingAgent) -> None:
-    ids = [(await caller.send(str(number)))["id"] for number in range(3)]
+async def test_lists_have_pages(api: UsersApi, caller: CallingAgent) -> None:
+    ids = list[str]()
+    for number in range(3):
+        ids.append((await caller.send(str(number)))["id"])
+        api.relay.clock.turn(seconds=1)
     first = await caller.result("ListTasks", {"pageSize": 2})
     second = await caller.result("ListTasks", {"pageSize": 2, "pageToken": first["nextPageToken"]})
     assert [each["id"] for each in first["tasks"] + second["tasks"]] == ids[::-1]

@@ -23,7 +23,6 @@ from hermesops.agents.relay.credential import CallerCredential, Signed
 from hermesops.agents.relay.routes import API
 from hermesops.api.application import application
 from hermesops.api.calling import Calling, calling
-from hermesops.serving.limits import Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
 from hermesops.api.routes import connections as connection_routes
@@ -41,6 +40,7 @@ from hermesops.localcloud.vendors.composio.composio import LocalComposio
 from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
 from hermesops.model.connections.service import SERVICES
 from hermesops.model.fleet.instance import Instance
+from hermesops.serving.limits import Limits
 from hermesops.store.calling_rows.callers import AgentCallers
 from hermesops.store.calling_rows.pushes import TaskPushes
 from hermesops.store.calling_rows.tasks import CalledTasks

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -11,6 +11,7 @@ from uuid import uuid4
 import httpx
 
 from hermesops.base.network.http import own_client
+from hermesops.base.waiting import Pending, until
 from tests.support.users.api import Client, Process, UsersApi
 
 _NUMBERS = count(1)
@@ -109,6 +110,13 @@ async def calling_agent(
     made = await make_caller(ada, **more)
     async with own_client(base_url=(process or api.process).url, timeout=30) as http:
         yield CallingAgent(http, f"/a2a/{api.ada.id}", str(made["key"]), made["caller"]["id"])
+
+
+async def eventually(holds: Callable[[], object], what: str) -> None:
+    async def check() -> bool | Pending[bool]:
+        return True if holds() else Pending("not yet")
+
+    await until(check, what=what, timeout_s=20, every_s=0.01)
 
 
 def texts(task: Mapping[str, Any]) -> str:
