@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 import httpx
@@ -35,6 +35,7 @@ LONGEST_URL, LONGEST_PROOF = 1_000, 1_000
 MOST_TRIES = 6
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
+_NAT64 = IPv6Network("64:ff9b::/96")
 _SCHEMES = frozenset({"bearer", "basic"})
 _PROOF = re.compile(rf"[!-~]{{0,{LONGEST_PROOF}}}")
 _LOOK_S = 1.0
@@ -83,10 +84,16 @@ async def addresses_of(host: str) -> Sequence[str]:
 def is_of_internet(address: str) -> bool:
     """Whether an address is one of the internet, of no private, shared or special network. Pure."""
     parsed = ip_address(address.partition("%")[0])
-    embedded = getattr(parsed, "ipv4_mapped", None) or getattr(parsed, "sixtofour", None)
-    teredo = getattr(parsed, "teredo", None)
-    parsed = embedded or (teredo[1] if teredo else parsed)
+    if isinstance(parsed, IPv6Address):
+        parsed = _embedded(parsed) or parsed
     return parsed.is_global and not parsed.is_multicast
+
+
+def _embedded(address: IPv6Address) -> IPv4Address | None:
+    """The address of IPv4 that an address of IPv6 leads to. Source: RFC 4291, 3056, 4380 and 6052."""
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
 
 
 def internet() -> PushNetwork:
