@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from a2a.server.context import ServerCallContext
-from a2a.server.jsonrpc_models import JSONParseError
 from a2a.server.request_handlers.request_handler import RequestHandler
-from a2a.server.request_handlers.response_helpers import agent_card_to_dict, build_error_response
+from a2a.server.request_handlers.response_helpers import agent_card_to_dict
 from a2a.server.routes import ServerCallContextBuilder, create_jsonrpc_routes, create_rest_routes
 from a2a.utils.constants import A2A_JSON_MEDIA_TYPE, AGENT_CARD_WELL_KNOWN_PATH
-from a2a.utils.error_handlers import build_rest_error_payload
-from a2a.utils.errors import A2AError, ContentTypeNotSupportedError, InvalidRequestError
 from google.protobuf.json_format import MessageToDict
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
@@ -25,11 +22,11 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hermesops.a2a.bodies import refusal, refused_body, whole
 from hermesops.a2a.cards import OLDER, card_of
 from hermesops.a2a.handler import ADDRESS, CALLER
 from hermesops.errors import HermesError
 from hermesops.model.chat.caller import Caller
-from hermesops.serving.bodies import replayed
 from hermesops.serving.limits import Limits, TooManyError
 from hermesops.users.callers.service import Callers, UnknownCallerError
 
@@ -40,7 +37,6 @@ Refuse = Callable[[Request, Exception], JSONResponse]
 _ADDRESS = re.compile(
     r"/(?P<agent>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?P<older>" + OLDER + r")?(?P<path>/.*)?"
 )
-_JSON = frozenset({"application/json", A2A_JSON_MEDIA_TYPE})
 _HIDDEN = frozenset({b"cookie", b"authorization"})
 
 
@@ -95,7 +91,7 @@ class A2A:
         if isinstance(answer, JSONResponse):
             await answer(scope, receive, send)
             return
-        await self._routes(answer, replayed(await request.body(), receive), _as_json(send))
+        await self._routes(answer, whole(await request.body(), receive), _as_json(send))
 
     async def _admitted(self, request: Request) -> JSONResponse | Scope:
         """The scope of a request whose key opens its agent; or the answer, of one for a card.
@@ -116,8 +112,8 @@ class A2A:
         caller = await parts.callers.of_request(agent, request.headers.get("authorization", ""))
         parts.limits.admit(caller.id, "read")
         await parts.check(caller)
-        if refused := await _refused_body(request):
-            return _refusal(path, refused)
+        if refused := await refused_body(request):
+            return refusal(path, refused)
         state = {**request.scope.get("state", {}), CALLER: caller, ADDRESS: address}
         return {**request.scope, "state": state, "path": path, "raw_path": path.encode(), "root_path": ""}
 
@@ -127,27 +123,6 @@ class A2A:
         card = card_of(address)
         document = agent_card_to_dict(card) if is_older else MessageToDict(card)
         return JSONResponse(document, headers={"cache-control": "max-age=300"})
-
-
-async def _refused_body(request: Request) -> A2AError | None:
-    """Why a body is none for the SDK, which takes bytes that are no text for a bug; ``None`` for one that it takes."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if request.method == "POST" and kind not in {"", *_JSON}:
-        return ContentTypeNotSupportedError("a body is application/json")
-    try:
-        (await request.body()).decode()
-    except UnicodeDecodeError:
-        return InvalidRequestError("a body is JSON in UTF-8")
-    return None
-
-
-def _refusal(path: str, error: A2AError) -> JSONResponse:
-    """The refusal of a body. Source: A2A specification 1.0, sections 5.4, 9.5 and 11.6."""
-    is_kind = isinstance(error, ContentTypeNotSupportedError)
-    if path == "/":
-        return JSONResponse(build_error_response(None, error if is_kind else JSONParseError(message=error.message)))
-    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE if is_kind else HTTPStatus.BAD_REQUEST
-    return JSONResponse(build_rest_error_payload(error), status)
 
 
 def _as_json(send: Send) -> Send:

@@ -5,7 +5,7 @@ JSON-RPC leaves -32000 to -32099 to servers.
 """
 
 import functools
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
 import structlog
@@ -93,7 +93,7 @@ def refusal_of(error: Exception) -> A2AError:
     return InternalError(_FAILED)
 
 
-def answering(method: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+def answering(method: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """Let a method raise the protocol's errors alone."""
 
     @functools.wraps(method)

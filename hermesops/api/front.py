@@ -10,7 +10,6 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hermesops.api.problems import MEDIA_TYPE, body_of
-from hermesops.serving.bodies import replayed
 
 LARGEST_BODY = 1 << 20
 LARGEST_UPLOAD = 11 << 20
@@ -76,7 +75,7 @@ class Front:
         except _RefusedBodyError as refused:
             await _refuse(answer, refused.status, refused.code, str(refused), request_id)
             return
-        await self._app(scope, replayed(body, receive), answer)
+        await self._app(scope, _replayed(body, receive), answer)
 
 
 async def _body(receive: Receive, length: bytes, largest: int) -> bytes:
@@ -100,6 +99,20 @@ async def _body(receive: Receive, length: bytes, largest: int) -> bytes:
                     return bytes(body)
     except TimeoutError:
         raise _RefusedBodyError(HTTPStatus.REQUEST_TIMEOUT, "too-slow", "the body took too long") from None
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """The body once more, then what follows: the end of the connection."""
+    is_replayed = False
+
+    async def replayed() -> Message:
+        nonlocal is_replayed
+        if is_replayed:
+            return await receive()
+        is_replayed = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed
 
 
 async def _refuse(send: Send, status: HTTPStatus, code: str, detail: str, request_id: str) -> None:
