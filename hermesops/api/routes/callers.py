@@ -80,8 +80,8 @@ async def list_callers(user: CurrentUser, parts: Parts) -> CallersAnswer:
 @router.post("/callers", status_code=201)
 async def make_caller(body: CallerRequest, user: CurrentUser, parts: Parts) -> MadeCallerAnswer:
     """Let one more agent call the user's. Its key is in this answer, and nowhere else."""
-    made = await _service(parts).make(user, body.client_key, body.name, body.push_hosts, may_approve=body.may_approve)
-    return MadeCallerAnswer(caller=_answer(made.caller), address=_address(parts, made.caller), key=made.key)
+    added = await _service(parts).make(user, body.client_key, body.name, body.push_hosts, may_approve=body.may_approve)
+    return MadeCallerAnswer(caller=_answer(added.caller), address=_address(parts, added.caller), key=added.key)
 
 
 @router.delete("/callers/{caller_id}", status_code=204)

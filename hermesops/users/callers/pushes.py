@@ -77,8 +77,8 @@ async def addresses_of(host: str) -> Sequence[str]:
     Raises:
         OSError: It has none, or the resolver does not answer.
     """
-    found = await asyncio.get_running_loop().getaddrinfo(host, PORT, type=1)
-    return [str(address[0]) for *_, address in found]
+    answers = await asyncio.get_running_loop().getaddrinfo(host, PORT, type=1)
+    return [str(address[0]) for *_, address in answers]
 
 
 def is_of_internet(address: str) -> bool:

@@ -103,8 +103,8 @@ class AgentTasks:
         """A caller's tasks, the newest first, and the number of all; arguments as of ``CalledTasks.list``."""
 
         def rows() -> tuple[Sequence[tuple[str, str]], int]:
-            found, count = self._rows.list(caller.id, context=context, states=states, offset=offset, limit=limit)
-            return [(row.turn_id, row.context) for row in found], count
+            listing, count = self._rows.list(caller.id, context=context, states=states, offset=offset, limit=limit)
+            return [(row.turn_id, row.context) for row in listing], count
 
         listed, count = await asyncio.to_thread(rows)
         tasks = [

@@ -23,17 +23,17 @@ async def refused(caller: CallingAgent) -> tuple[int, str]:
 
 async def test_a_key_is_shown_once_and_kept_as_a_digest(api: UsersApi, ada: Client) -> None:
     body = {"name": "  grace's\nagent ", "client_key": "k", "push_hosts": ["Hooks.Example.com"], "may_approve": True}
-    made = (await ada.ask("POST", "/callers", json=body)).json()
-    assert made["caller"]["name"] == "grace's agent"
+    document = (await ada.ask("POST", "/callers", json=body)).json()
+    assert document["caller"]["name"] == "grace's agent"
     again = await ada.ask("POST", "/callers", json=body)
-    assert (again.status_code, again.json()["key"], again.json()["caller"]) == (201, None, made["caller"])
+    assert (again.status_code, again.json()["key"], again.json()["caller"]) == (201, None, document["caller"])
     listed = await ada.ask("GET", "/callers")
-    assert listed.json() == {"address": made["address"], "callers": [made["caller"]]}
-    assert made["caller"]["push_hosts"] == ["hooks.example.com"]
+    assert listed.json() == {"address": document["address"], "callers": [document["caller"]]}
+    assert document["caller"]["push_hosts"] == ["hooks.example.com"]
     with api.all_rows.reading() as connection:
         rows = connection.execute(agent_callers.select()).all()
-    assert [row.key_hash for row in rows] == [digest(made["key"])]
-    assert made["key"] not in str(rows)
+    assert [row.key_hash for row in rows] == [digest(document["key"])]
+    assert document["key"] not in str(rows)
     assert "grace" not in str(rows)
 
 

@@ -15,10 +15,10 @@ async def test_the_audit_log_has_each_key_once_as_its_users(api: UsersApi, ada: 
     assert (registry.callers.record(), registry.callers.record(), registry.callers.unrecorded()) == (2, 0, 0)
     entries = [entry for entry in registry.audit.list() if entry.action.startswith("caller_")]
     changes = [(entry.action, entry.after["caller"]) for entry in sorted(entries, key=lambda entry: entry.id)]
-    ids = [made["caller"]["id"] for made in (first, second, third)]
+    ids = [each["caller"]["id"] for each in (first, second, third)]
     assert sorted(changes[:2]) == sorted([("caller_made", ids[0]), ("caller_made", ids[1])])
     assert sorted(changes[2:]) == sorted(
         [("caller_revoked", ids[0]), ("caller_made", ids[2]), ("caller_revoked", ids[2])]
     )
     assert {entry.who for entry in entries} == {f"user:{api.ada.user_id}"}
-    assert all(made["key"] not in str(entries) for made in (first, second, third))
+    assert all(each["key"] not in str(entries) for each in (first, second, third))

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,8 @@ def certificate(folder: Path) -> tuple[Path, Path]:
         name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1)
     )
     builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(HOSTNAME)]), critical=False)
-    made, files = builder.sign(key, hashes.SHA256()), (folder / "host.crt", folder / "host.key")
-    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    signed, files = builder.sign(key, hashes.SHA256()), (folder / "host.crt", folder / "host.key")
+    files[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     files[1].write_bytes(
         key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
@@ -122,6 +123,15 @@ async def caller(api: UsersApi, ada: Client) -> AsyncIterator[CallingAgent]:
         yield caller
 
 
+WORDS = {
+    "id": "the id of the address",
+    "token": "visible characters",
+    "credentials": "visible characters",
+    "scheme": "bearer or basic",
+}
+"""Of refusals, by the field; those of an address differ."""
+
+
 def has_ended(api: UsersApi, task: str) -> bool:
     """Whether nothing more is sent to the address of a task."""
     with api.all_rows.reading() as connection:
@@ -190,7 +200,7 @@ async def test_an_address_outside_the_internet_and_another_name_get_nothing(
     ):
         sender._network = changed
         task = (await caller.result("SendMessage", begun(str(number))))["task"]["id"]
-        await eventually(lambda task=task: has_ended(api, task), "the end of the address")
+        await eventually(partial(has_ended, api, task), "the end of the address")
     assert not receiver.taken
 
 
@@ -252,10 +262,11 @@ async def test_addresses_are_listed_changed_and_deleted_by_their_caller(
     ],
     ids=str,
 )
-def test_other_addresses_are_refused(changes: dict[str, str]) -> None:
+def test_other_addresses_are_refused(changes: dict[str, Any]) -> None:
+    words = WORDS.get(next(iter(changes)), "an address begins with https|does not allow notifications|is no URL")
     push = Push("t", "p", URL)
     refuse_address(push, [HOSTNAME])
-    with pytest.raises(PushRefusedError):
+    with pytest.raises(PushRefusedError, match=words):
         refuse_address(replace(push, **changes), [HOSTNAME, "127.0.0.1"])
 
 

@@ -109,9 +109,9 @@ async def test_a_caller_with_that_right_approves_its_own_task(api: UsersApi, ada
             await eventually(lambda: api.agent.runs, "the run")
             run = api.agent.run
             api.agent.push(run, "approval.request", **REQUEST)
-            asked = [update async for update in updates]
-        assert state(asked[-1]) == ASKED
-        words = asked[-1]["statusUpdate"]["status"]["message"]["parts"][0]["text"]
+            waiting = [update async for update in updates]
+        assert state(waiting[-1]) == ASKED
+        words = waiting[-1]["statusUpdate"]["status"]["message"]["parts"][0]["text"]
         assert REQUEST["command"] in words
         assert (await caller.result("GetTask", {"id": task}))["status"]["state"] == ASKED
         assert await caller.code("SendMessage", {"message": message("perhaps", taskId=task)}) == -32602

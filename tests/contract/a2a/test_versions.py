@@ -70,8 +70,8 @@ async def test_the_sdks_own_client_finds_the_card_and_streams(caller: CallingAge
     async with httpx.AsyncClient(headers=headers, trust_env=False) as http:
         config = ClientConfig(httpx_client=http, supported_protocol_bindings=[binding])
         client = await create_client(f"{str(caller.http.base_url).rstrip('/')}{caller.path}", config)
-        asked = Message(message_id="m1", role=Role.ROLE_USER, parts=[Part(text="hello")])
-        updates = [update async for update in client.send_message(SendMessageRequest(message=asked))]
+        question = Message(message_id="m1", role=Role.ROLE_USER, parts=[Part(text="hello")])
+        updates = [update async for update in client.send_message(SendMessageRequest(message=question))]
         assert updates[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED
         task = await client.get_task(GetTaskRequest(id=updates[0].task.id))
         assert task.artifacts[0].parts[0].text.endswith("hello")

@@ -104,12 +104,16 @@ async def make_caller(client: Client, name: str = "grace's agent", **more: objec
 
 @contextlib.asynccontextmanager
 async def calling_agent(
-    api: UsersApi, ada: Client, *, process: Process | None = None, **more: object
+    api: UsersApi,
+    ada: Client,
+    *,
+    process: Process | None = None,
+    **more: Any,  # noqa: ANN401 - as a caller may be
 ) -> AsyncIterator[CallingAgent]:
     """A caller whom ada has given a key."""
-    made = await make_caller(ada, **more)
+    document = await make_caller(ada, **more)
     async with own_client(base_url=(process or api.process).url, timeout=30) as http:
-        yield CallingAgent(http, f"/a2a/{api.ada.id}", str(made["key"]), made["caller"]["id"])
+        yield CallingAgent(http, f"/a2a/{api.ada.id}", str(document["key"]), document["caller"]["id"])
 
 
 async def eventually(holds: Callable[[], object], what: str) -> None:
