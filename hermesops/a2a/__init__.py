@@ -8,7 +8,7 @@ from typing import cast
 
 _OF_GRPC = ("a2a.server.request_handlers.grpc_handler", "a2a.client.transports.grpc", "a2a.compat.v0_3.grpc_transport")
 
-# The SDK loads its modules of gRPC wherever grpcio is installed, and with them Google's module of ``google.rpc.Status``.
+# The SDK loads its modules of gRPC wherever grpcio is installed, and with them Google's file of ``google.rpc.Status``.
 # Pulumi brings that type in another file, and protobuf lets a process load one of the two (a2a-sdk 1.3.0, pulumi
 # 3.272). In a local world one process needs both packages. The SDK does without what cannot be imported.
 for _module in _OF_GRPC:
