@@ -1,6 +1,7 @@
 """The protocol's methods over the services: each finds only the tasks of the caller whose key the request has."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from typing import cast
 from uuid import uuid4
@@ -39,6 +40,7 @@ from hermesops.model.chat.caller import Caller
 from hermesops.model.chat.turn import TurnState
 from hermesops.serving.limits import Limits
 from hermesops.users.callers.pushes import TaskNotices
+from hermesops.users.callers.service import Callers
 from hermesops.users.callers.tasks import AgentTask, AgentTasks, TaskEndedError
 
 CALLER, ADDRESS = "caller", "address"
@@ -47,6 +49,9 @@ CALLER, ADDRESS = "caller", "address"
 _LONGEST_WAIT_S = 75.0
 """Seconds until a call that waits for its task's end is answered with the task as it stands: proxies on the way end a
 connection that is silent for longer. The protocol lets such a call wait without end."""
+
+_CHECK_S = 30.0
+"""Seconds after which a stream looks whether its caller's key still counts, before it passes anything on."""
 
 Update = Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent | Message
 
@@ -58,7 +63,8 @@ class Handler(RequestHandler):
         limits: Counts each caller's requests.
     """
 
-    def __init__(self, tasks: AgentTasks, notices: TaskNotices, limits: Limits) -> None:
+    def __init__(self, callers: Callers, tasks: AgentTasks, notices: TaskNotices, limits: Limits) -> None:
+        self._callers = callers
         self._tasks = tasks
         self._notices = notices
         self._limits = limits
@@ -225,8 +231,12 @@ class Handler(RequestHandler):
             yield task_of(task, may_approve=caller.may_approve, has_artifacts=task.turn.has_ended)
             if task.turn.has_ended:
                 return
-            rendering = Events(task, may_approve=caller.may_approve)
+            rendering, checked = Events(task, may_approve=caller.may_approve), time.monotonic()
             async for event in self._tasks.events(task):
+                if time.monotonic() - checked > _CHECK_S:
+                    if not await self._callers.is_live(caller):
+                        return
+                    checked = time.monotonic()
                 for update in rendering.of(event):
                     yield update
                 if ends_stream(event, may_approve=caller.may_approve):

@@ -39,7 +39,7 @@ def calling(
     async def check(caller: Caller) -> object:
         return await chat.running(caller.user_id)
 
-    handler = Handler(tasks, TaskNotices(rows.pushes), limits)
+    handler = Handler(callers, tasks, TaskNotices(rows.pushes), limits)
     parts = A2AParts(origin, callers, limits, handler, _refused, check)
     return Calling(A2A(parts), PushSender(rows.pushes, rows.callers, tasks, notification, network))
 

@@ -3,8 +3,9 @@
 from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated
+from uuid import UUID
 
-from fastapi import APIRouter, HTTPException, Path
+from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel, Field
 
 from hermesops.api.parts import ApiParts, CurrentUser, Parts
@@ -14,7 +15,6 @@ from hermesops.users.callers.service import LONGEST_NAME, MOST_HOSTS, Callers
 
 router = APIRouter(tags=["callers"])
 
-CallerId = Annotated[str, Path(pattern=r"^[0-9a-f-]{36}$")]
 Host = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9.-]+$")]
 
 
@@ -85,9 +85,9 @@ async def make_caller(body: CallerRequest, user: CurrentUser, parts: Parts) -> M
 
 
 @router.delete("/callers/{caller_id}", status_code=204)
-async def revoke_caller(caller_id: CallerId, user: CurrentUser, parts: Parts) -> None:
+async def revoke_caller(caller_id: UUID, user: CurrentUser, parts: Parts) -> None:
     """End an agent's key; its next request is refused. What it began goes on."""
-    await _service(parts).revoke(user, caller_id)
+    await _service(parts).revoke(user, str(caller_id))
 
 
 def _service(parts: ApiParts) -> Callers:

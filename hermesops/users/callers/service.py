@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.chat.caller import Caller
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.calling_rows.callers import MOST, AgentCallers
@@ -131,6 +131,14 @@ class Callers:
             if caller is not None and not self._is_denied(caller.user_id):
                 return caller
         raise UnknownCallerError("the key does not open this agent")
+
+    async def is_live(self, caller: Caller) -> bool:
+        """Whether a caller's key still counts; yes where that cannot be known now."""
+        try:
+            present = await asyncio.to_thread(self._rows.of_id, caller.id)
+        except UnavailableError:
+            return True
+        return present is not None and not self._is_denied(present.user_id)
 
     async def is_open(self, agent: str) -> bool:
         """Whether anybody may call this agent, so that its card is shown."""

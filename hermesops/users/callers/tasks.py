@@ -1,6 +1,7 @@
 """Tasks of calling agents: each is a turn of the user's, in a conversation of that caller and context alone."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,6 +17,7 @@ from hermesops.users.chat.service import Chat, NoSuchTurnError
 YES, NO = frozenset({"yes", "approve", "once"}), frozenset({"no", "deny"})
 """Answers to a request for approval; a caller can approve a single action, and never for good."""
 
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CANCELLED_S = 10.0
 """Seconds that a cancelled task has until its agent has stopped."""
 
@@ -81,6 +83,8 @@ class AgentTasks:
             NoSuchTaskError: See there.
             UnavailableError: The agent, which has the answer, does not answer.
         """
+        if not _ID.fullmatch(task_id):  # PostgreSQL refuses to look for it
+            raise NoSuchTaskError("there is no such task")
         row = await asyncio.to_thread(self._rows.get, caller.id, task_id)
         if row is None:
             raise NoSuchTaskError("there is no such task")

@@ -7,8 +7,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 
 from hermesops.agents.relay.client import AgentBusyError, AgentEndedError, NoSuchThingError
 from hermesops.base.waiting import cancel, pause
@@ -20,10 +19,10 @@ from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import UserId
 from hermesops.store.user_rows.accounts import Account, UserAccounts
 from hermesops.store.user_rows.approvals import Approval
-from hermesops.store.user_rows.turns import ConversationRow
 from hermesops.users.chat.agent_runs import AgentRuns, spoken_in
 from hermesops.users.chat.agent_runs import Conversation as Listed
 from hermesops.users.chat.carrier import ENDED, ChatRows, TurnCarrier, shown_end
+from hermesops.users.chat.conversations import Conversation, together
 from hermesops.users.chat.decide import Finish
 from hermesops.users.chat.events import STEP, ChatEvent, EventLog, place_of
 from hermesops.users.chat.files import refuse_too_many, with_texts
@@ -73,20 +72,6 @@ class NoSuchConversationError(UsageError):
 
 class NotAskedError(RefusedError):
     """The turn waits for no such approval."""
-
-
-@dataclass(frozen=True)
-class Conversation:
-    """A conversation of a user.
-
-    Attributes:
-        open_turn: Id of the turn that has not ended; ``None`` for none.
-    """
-
-    name: str
-    title: str = field(repr=False)
-    last_at: datetime
-    open_turn: str | None
 
 
 @dataclass(frozen=True)
@@ -390,17 +375,6 @@ class Chat:
         task = asyncio.ensure_future(self._carrier.carry(turn_id))
         self._carrying[turn_id] = task
         task.add_done_callback(lambda _: self._carrying.pop(turn_id, None))
-
-
-def together(rows: Sequence[ConversationRow], listed: Mapping[str, Listed]) -> tuple[Conversation, ...]:
-    """A user's conversations, the last used one first, from the rows of turns and the agent's own list. Pure."""
-    both = {row.name: Conversation(row.name, "", row.last_at, row.open_turn) for row in rows}
-    for name, each in listed.items():
-        row = both.get(name)
-        last_at = max((at for at in (row and row.last_at, each.last_at) if at), default=None)
-        if last_at is not None:
-            both[name] = Conversation(name, each.title, last_at, row.open_turn if row else None)
-    return tuple(sorted(both.values(), key=lambda each: each.last_at, reverse=True))
 
 
 def answer_in(transcript: Transcript, mark: int) -> str:

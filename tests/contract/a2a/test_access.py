@@ -4,13 +4,14 @@ from itertools import count
 
 import pytest
 
+from hermesops.a2a import handler
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.serving.limits import RATES
 from hermesops.store.calling_rows.callers import MOST, digest
 from hermesops.store.registry.schema.calling_tables import agent_callers
 from tests.support.suite.cases import each_case
 from tests.support.users.api import Client, UsersApi
-from tests.support.users.calling import CallingAgent, calling_agent, make_caller, message
+from tests.support.users.calling import CallingAgent, calling_agent, eventually, make_caller, message
 
 CARD = "/.well-known/agent-card.json"
 SEND = {"message": message("hello")}
@@ -50,6 +51,21 @@ async def test_a_revoked_key_opens_nothing_and_another_users_is_not_revoked(
     assert await refused(caller) == (401, "unknown-caller")
     assert (await ada.ask("DELETE", f"/callers/{caller.id}")).status_code == 404
     assert api.agent.posts == 2
+
+
+async def test_a_stream_ends_with_its_key(
+    api: UsersApi, ada: Client, caller: CallingAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handler, "_CHECK_S", 0.0)
+    api.agent.says = False
+    async with caller.stream("SendStreamingMessage", {"message": message("hello")}) as updates:
+        await anext(updates)
+        await eventually(lambda: api.agent.runs, "the run")
+        api.agent.push(api.agent.run, "message.delta", delta="one")
+        assert "artifactUpdate" in await anext(updates)
+        await ada.ask("DELETE", f"/callers/{caller.id}")
+        api.agent.push(api.agent.run, "message.delta", delta="two")
+        assert [update async for update in updates] == []
 
 
 @each_case("key", ["hma_", "x" * 47, "hma_" + "x" * 43, "hma_" + "x" * 5000, "hma_é"], ids=lambda key: key[:8])
