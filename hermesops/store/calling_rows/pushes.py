@@ -7,6 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from hermesops.errors import RefusedError
 from hermesops.model.chat.turn import TurnState
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.registry.database import Database
@@ -94,7 +95,7 @@ class TaskPushes:
             return connection.execute(task_pushes.delete().where(is_it)).rowcount > 0
 
     def take_due(self, *, for_: timedelta, limit: int = 20) -> tuple[DuePush, ...]:
-        """Addresses to look at now; no other process gets them for some time."""
+        """Addresses to look at now; no other process gets them for some time. Those that do not open are ended."""
         joined = task_pushes.join(turns, turns.c.id == _COLUMNS.turn_id).join(
             called_tasks, called_tasks.c.turn_id == _COLUMNS.turn_id
         )
@@ -104,14 +105,15 @@ class TaskPushes:
             columns = (called_tasks.c.caller_id, turns.c.user_id, turns.c.instance_id, turns.c.state)
             query = sa.select(task_pushes, *columns).select_from(joined).where(is_due).order_by(_COLUMNS.due_at)
             rows = connection.execute(query.limit(limit).with_for_update(of=task_pushes, skip_locked=True)).all()
-            for row in rows:
+            due = [(row, self._opened(row)) for row in rows]
+            for row, push in due:
                 is_it = sa.and_(_COLUMNS.turn_id == row.turn_id, _COLUMNS.id == row.id)
-                connection.execute(task_pushes.update().where(is_it).values(due_at=now + for_))
+                values = {"due_at": now + for_, "ended_at": None if push else now}
+                connection.execute(task_pushes.update().where(is_it).values(values))
         return tuple(
-            DuePush(
-                self._push(row), row.caller_id, UserId(row.user_id), InstanceId(row.instance_id), TurnState(row.state)
-            )
-            for row in rows
+            DuePush(push, row.caller_id, UserId(row.user_id), InstanceId(row.instance_id), TurnState(row.state))
+            for row, push in due
+            if push is not None
         )
 
     def note(self, push: Push, *, sent: str, tries: int, pause: timedelta, has_ended: bool) -> None:
@@ -130,6 +132,13 @@ class TaskPushes:
     def _sealed(self, push: Push) -> str:
         content = {"url": push.url, "token": push.token, "scheme": push.scheme, "credentials": push.credentials}
         return self._messages.seal(json.dumps(content), place=_place(push.turn_id, push.id))
+
+    def _opened(self, row: sa.Row[Any]) -> Push | None:
+        """An address; ``None`` for one that does not open, as where its key is gone: it must not hold others up."""
+        try:
+            return self._push(row)
+        except RefusedError:
+            return None
 
     def _push(self, row: sa.Row[Any]) -> Push:
         content = json.loads(self._messages.unseal(row.content, place=_place(row.turn_id, row.id)))

@@ -216,6 +216,21 @@ async def test_a_host_that_the_user_allows_no_more_gets_nothing(
     assert not receiver.taken
 
 
+async def test_an_address_that_does_not_open_holds_no_other_up(
+    api: UsersApi, caller: CallingAgent, receiver: Receiver
+) -> None:
+    api.agent.says = False
+    task = (await caller.result("SendMessage", begun("hello")))["task"]["id"]
+    lost = {"taskId": task, "id": "lost", "url": URL}
+    await caller.result("CreateTaskPushNotificationConfig", lost)
+    with api.all_rows.writing() as connection:
+        is_it = task_pushes.c.id == "lost"
+        connection.execute(task_pushes.update().where(is_it).values(content="hs1.other.x"))
+    await eventually(lambda: api.agent.runs, "the run")
+    api.agent.end(api.agent.run, "done")
+    await eventually(lambda: receiver.states == ["TASK_STATE_COMPLETED"], "the notification")
+
+
 async def test_addresses_are_listed_changed_and_deleted_by_their_caller(
     api: UsersApi, ada: Client, caller: CallingAgent
 ) -> None:
