@@ -103,7 +103,7 @@ class Handler(RequestHandler):
         task = await self._tasks.get(caller, params.id)
         if task.turn.has_ended:
             raise UnsupportedOperationError("the task has ended")
-        async for update in self._updates(caller, task):
+        async for update in self._updates(caller, task, waits=True):
             yield update
 
     @validate_request_params
@@ -225,8 +225,8 @@ class Handler(RequestHandler):
         except TimeoutError:
             return
 
-    async def _updates(self, caller: Caller, task: AgentTask) -> AsyncGenerator[Update]:
-        """The task, then its updates until it has ended or waits for its caller."""
+    async def _updates(self, caller: Caller, task: AgentTask, *, waits: bool = False) -> AsyncGenerator[Update]:
+        """The task, then its updates until it has ended, or, unless it ``waits``, is up to the caller."""
         with self._limits.stream(caller.id):
             yield task_of(task, may_approve=caller.may_approve, has_artifacts=task.turn.has_ended)
             if task.turn.has_ended:
@@ -239,7 +239,7 @@ class Handler(RequestHandler):
                     checked = time.monotonic()
                 for update in rendering.of(event):
                     yield update
-                if ends_stream(event, may_approve=caller.may_approve):
+                if ends_stream(event, may_approve=caller.may_approve and not waits):
                     return
 
     async def _configs(self, caller: Caller, task_id: str) -> list[TaskPushNotificationConfig]:

@@ -75,7 +75,9 @@ class Receiver:
         body = await reader.readexactly(int(head["content-length"]))
         status, self.fails = ("503 Away" if self.fails else self.status), max(0, self.fails - 1)
         self.taken.append((head, body))
-        writer.write(f"HTTP/1.1 {status}\r\nlocation: /other\r\ncontent-length: 0\r\n\r\n".encode())
+        writer.write(
+            f"HTTP/1.1 {status}\r\nlocation: /other\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".encode()
+        )
         await writer.drain()
         writer.close()
 

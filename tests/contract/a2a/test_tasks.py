@@ -114,6 +114,8 @@ async def test_a_caller_with_that_right_approves_its_own_task(api: UsersApi, ada
         words = waiting[-1]["statusUpdate"]["status"]["message"]["parts"][0]["text"]
         assert REQUEST["command"] in words
         assert (await caller.result("GetTask", {"id": task}))["status"]["state"] == ASKED
+        async with caller.stream("SubscribeToTask", {"id": task}) as subscribed:
+            assert [state(await anext(subscribed)) for _ in range(2)] == [ASKED, ASKED]  # and it goes on
         assert await caller.code("SendMessage", {"message": message("perhaps", taskId=task)}) == -32602
         assert await caller.code("SendMessage", {"message": message("yes", taskId=task, contextId="d")}) == -32602
         async with caller.stream("SendStreamingMessage", {"message": message("Yes.", taskId=task)}) as updates:
