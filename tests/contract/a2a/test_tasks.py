@@ -115,14 +115,17 @@ async def test_a_caller_with_that_right_approves_its_own_task(api: UsersApi, ada
         assert REQUEST["command"] in words
         assert (await caller.result("GetTask", {"id": task}))["status"]["state"] == ASKED
         async with caller.stream("SubscribeToTask", {"id": task}) as subscribed:
-            assert [state(await anext(subscribed)) for _ in range(2)] == [ASKED, ASKED]  # and it goes on
-        assert await caller.code("SendMessage", {"message": message("perhaps", taskId=task)}) == -32602
-        assert await caller.code("SendMessage", {"message": message("yes", taskId=task, contextId="d")}) == -32602
-        async with caller.stream("SendStreamingMessage", {"message": message("Yes.", taskId=task)}) as updates:
-            await anext(updates)
-            api.agent.end(run, "done")
-            rest = [update async for update in updates]
-        assert ([state(update) for update in rest if "statusUpdate" in update], run.choices) == ([COMPLETED], ["once"])
+            assert [state(await anext(subscribed)) for _ in range(2)] == [ASKED, ASKED]
+            assert await caller.code("SendMessage", {"message": message("perhaps", taskId=task)}) == -32602
+            other = message("yes", taskId=task, contextId="d")
+            assert await caller.code("SendMessage", {"message": other}) == -32602
+            async with caller.stream("SendStreamingMessage", {"message": message("Yes.", taskId=task)}) as updates:
+                await anext(updates)
+                api.agent.end(run, "done")
+                rest = [update async for update in updates]
+            assert [state(update) for update in rest if "statusUpdate" in update] == [COMPLETED]
+            assert state([update async for update in subscribed][-1]) == COMPLETED
+        assert run.choices == ["once"]
         assert await caller.code("SendMessage", {"message": message("yes", taskId=task)}) == -32004
 
 
