@@ -7,12 +7,14 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from hermesops.a2a.application import PREFIX as CALLED
 from hermesops.api import problems
 from hermesops.api.figures import Counted
 from hermesops.api.front import LARGEST_UPLOAD, Front
 from hermesops.api.parts import ApiParts, ConnectionParts
 from hermesops.api.routes import (
     agent_calls,
+    callers,
     chat,
     chat_socket,
     connections,
@@ -44,6 +46,7 @@ ROUTERS = (
     cron.router,
     connections.router,
     messengers.router,
+    callers.router,
 )
 """Routes of users, below the prefix."""
 
@@ -55,6 +58,8 @@ _BESIDE = (sign_in.router, pages.router, webhooks.router, connections.pages, age
 def application(parts: ApiParts) -> FastAPI:
     """Build the application over these services."""
     app = routed()
+    if parts.a2a is not None:
+        app.mount(CALLED, parts.a2a)
     app.add_middleware(Counted, counts=parts.counts)
     larger = {f"{PREFIX}/chat/files": LARGEST_UPLOAD, whatsapp.WEBHOOK_PATH: whatsapp.LARGEST}
     return _behind_front(app, parts, larger)

@@ -7,15 +7,16 @@ from typing import Annotated, cast
 import structlog
 from fastapi import Depends
 from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp
 
 from hermesops.access.sign_in.signed_tokens import InvalidTokenError
 from hermesops.api.figures import RequestCounts
-from hermesops.api.limits import Kind, Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.sign_in.page_sessions import COOKIE, PageSessions
 from hermesops.api.sign_in.tokens import Tokens
 from hermesops.errors import HermesError
 from hermesops.model.ids import UserId
+from hermesops.serving.limits import Kind, Limits
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.files import ChatFiles
 from hermesops.store.user_rows.metering import MeteredSums
@@ -23,6 +24,7 @@ from hermesops.store.user_rows.plans import UserPlans
 from hermesops.users.agent_jobs.service import AgentJobs
 from hermesops.users.agent_settings.service import CopiedSettings
 from hermesops.users.billing.door import StripeDoor
+from hermesops.users.callers.service import Callers
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
 from hermesops.users.connections.service import Connections
@@ -84,6 +86,8 @@ class ApiParts(ConnectionParts):
         slack: ``None`` where there is no signing secret of Slack's.
         discord: ``None`` where the public key of the application at Discord is not set.
         whatsapp: ``None`` where there is no secret of the app at Meta, or no key of its people's digests.
+        callers: ``None`` where nobody may call users' agents.
+        a2a: Serves those calls; as ``callers``.
         heard: Called when a messenger's report was stored.
     """
 
@@ -102,6 +106,8 @@ class ApiParts(ConnectionParts):
     slack: SlackDoor | None = None
     whatsapp: WhatsAppDoor | None = None
     discord: DiscordDoor | None = None
+    callers: Callers | None = None
+    a2a: ASGIApp | None = None
     heard: Callable[[], None] = lambda: None
     counts: RequestCounts = field(default_factory=RequestCounts)
 

@@ -17,13 +17,14 @@ from starlette.routing import Match
 
 from hermesops.access.sign_in.signed_tokens import InvalidTokenError
 from hermesops.agents.relay.client import AgentBusyError, AgentEndedError, NoSuchThingError
-from hermesops.api.limits import TooManyError
 from hermesops.api.parts import ForeignRequestError
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
+from hermesops.serving.limits import TooManyError
 from hermesops.store.user_rows.settings_copies import CopyMissingError
 from hermesops.users.agent_jobs.service import JobRefusedError
 from hermesops.users.agent_settings.service import ChangedMeanwhileError, SettingsRefusedError
 from hermesops.users.billing.door import UnsignedEventError
+from hermesops.users.callers.service import NoSuchCallerError, TooManyCallersError, UnknownCallerError
 from hermesops.users.chat.files import TooManyFilesError
 from hermesops.users.chat.service import (
     AgentNotReadyError,
@@ -71,6 +72,9 @@ STATUSES: tuple[tuple[type[HermesError], HTTPStatus, str, str], ...] = (
     (TooManyConnectionsError, HTTPStatus.CONFLICT, "too-many-connections", ""),
     (StaleLinkError, HTTPStatus.CONFLICT, "stale-link", ""),
     (UnknownAgentError, HTTPStatus.UNAUTHORIZED, "unknown-agent", ""),
+    (UnknownCallerError, HTTPStatus.UNAUTHORIZED, "unknown-caller", ""),
+    (NoSuchCallerError, HTTPStatus.NOT_FOUND, "no-such-caller", ""),
+    (TooManyCallersError, HTTPStatus.CONFLICT, "too-many-callers", ""),
     (NothingConnectedError, HTTPStatus.CONFLICT, "nothing-connected", ""),
     (SessionEndedError, HTTPStatus.NOT_FOUND, "session-ended", ""),
     (MalformedMessageError, HTTPStatus.BAD_REQUEST, "malformed", ""),

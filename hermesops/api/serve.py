@@ -15,8 +15,8 @@ from hermesops.agents.relay.client import RelayClient
 from hermesops.agents.relay.own_relay import own_relay
 from hermesops.agents.relay.routes import API
 from hermesops.api.application import application
+from hermesops.api.calling import calling
 from hermesops.api.figures import write_figures
-from hermesops.api.limits import Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
 from hermesops.api.routes.connections import CALLBACK as CONNECTED
@@ -30,7 +30,9 @@ from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.model.billing.events import BillingState
 from hermesops.model.billing.user_request import RequestState
 from hermesops.model.operation import Operation
+from hermesops.serving.limits import Limits
 from hermesops.settings.sections import WebSettings
+from hermesops.users.callers.pushes import PushSender, internet
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
 from hermesops.users.connections.service import Connections
@@ -86,11 +88,11 @@ async def serve(container: "Container", listener: socket.socket) -> None:
     relay, issuer, origin = users.relay_client, issuer_of(settings.web), origin_of(settings.web)
     await asyncio.to_thread(users.require_tables)
     chat = users.make_chat(relay)
-    parts = _parts(users, relay, chat, issuer, origin=origin, hosts=hosts_of(origin, listener))
+    parts, sender = _parts(users, relay, chat, issuer, origin=origin, hosts=hosts_of(origin, listener))
     bell = users.message_bell()
     ringing = (bell.publish(),) if bell else ()
     parts = replace(parts, heard=bell.ring) if bell else parts
-    await _serve(parts, listener, chat.run(), write_figures(parts.counts, users.api_figures), *ringing)
+    await _serve(parts, listener, chat.run(), sender.run(), write_figures(parts.counts, users.api_figures), *ringing)
 
 
 async def _serve_local(container: "Container", listener: socket.socket) -> None:
@@ -107,9 +109,9 @@ async def _serve_local(container: "Container", listener: socket.socket) -> None:
             container.make_agent_calls(),
         )
         hosts = hosts_of(origin, listener)
-        parts = _parts(container, relay, chat, issuer, origin=origin, hosts=hosts, local=local)
+        parts, sender = _parts(container, relay, chat, issuer, origin=origin, hosts=hosts, local=local)
         figures = write_figures(parts.counts, container.api_figures)
-        await _serve(parts, listener, chat.run(), figures, *_beside(connected))
+        await _serve(parts, listener, chat.run(), sender.run(), figures, *_beside(connected))
 
 
 def _beside(connected: "Connected") -> tuple[Coroutine[Any, Any, None], ...]:
@@ -179,14 +181,16 @@ def _parts(
     origin: str,
     hosts: frozenset[str],
     local: "_LocalParts | None" = None,
-) -> ApiParts:
+) -> tuple[ApiParts, PushSender]:
     tokens, sessions = sign_in_of(container, addresses, origin)
-    return ApiParts(
+    limits, callers = Limits(), container.make_callers(tokens.is_denied)
+    called = calling(origin, callers, container.calling_rows, chat, limits, internet())
+    parts = ApiParts(
         origin=origin,
         hosts=hosts,
         tokens=tokens,
         sessions=sessions,
-        limits=Limits(),
+        limits=limits,
         accounts=container.accounts,
         files=container.chat_rows.files,
         chat=chat,
@@ -204,7 +208,10 @@ def _parts(
         discord=container.discord_door(),
         connections=local.connections if local else None,
         agent_calls=local.agent_calls if local else None,
+        callers=callers,
+        a2a=called.application,
     )
+    return parts, called.sender
 
 
 def sign_in_of(

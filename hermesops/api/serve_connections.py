@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hermesops.api.application import connections_application
-from hermesops.api.limits import Limits
 from hermesops.api.parts import ConnectionParts
 from hermesops.api.routes.connections import CALLBACK
 from hermesops.api.serve import hosts_of, issuer_of, origin_of, raise_open_files, sign_in_of
 from hermesops.api.server import Server
 from hermesops.app.users_container import ConnectionsContainer
 from hermesops.errors import Hint, UsageError
+from hermesops.serving.limits import Limits
 
 if TYPE_CHECKING:
     from hermesops.settings.environment import Environment

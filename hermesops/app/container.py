@@ -250,6 +250,8 @@ class Container:
     web_sessions = cached_property(parts.chat.web_sessions)
     chat_rows = cached_property(parts.chat.chat_rows)
     make_chat = parts.chat.chat
+    calling_rows = cached_property(parts.chat.calling_rows)
+    make_callers = parts.chat.callers
     make_agent_jobs = parts.chat.agent_jobs
 
     # Automation

@@ -47,6 +47,8 @@ class UsersContainer(RowsContainer):
     chat_rows = cached_property(parts.chat.chat_rows)
     relay_client = cached_property(parts.chat.relay_client)
     make_chat = parts.chat.chat
+    calling_rows = cached_property(parts.chat.calling_rows)
+    make_callers = parts.chat.callers
     make_agent_jobs = parts.chat.agent_jobs
     user_requests = cached_property(parts.users.user_requests)
     user_plans = cached_property(parts.users.user_plans)

@@ -26,10 +26,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hermesops.api import limits
 from hermesops.api.serve import raise_open_files
 from hermesops.base.network.http import own_client
 from hermesops.base.waiting import Pending, pause, until
+from hermesops.serving import limits
 from hermesops.store.registry.repositories.billing.events import receive
 from tests.bench.figures import Board, report
 from tests.support.real.stores import postgresql

@@ -22,7 +22,6 @@ from fastapi import APIRouter, WebSocket
 from pydantic import Field, TypeAdapter, ValidationError
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
-from hermesops.api.limits import Kind, TooManyError
 from hermesops.api.parts import CHECK_S, ApiParts, CurrentUser, Parts, is_signed_in
 from hermesops.api.problems import body_of, refusal_of
 from hermesops.api.routes.chat import CURSOR, ApprovalRequest, ChatRequest
@@ -32,6 +31,7 @@ from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError
 from hermesops.model.chat.turn import Turn
 from hermesops.model.ids import UserId
+from hermesops.serving.limits import Kind, TooManyError
 
 router = APIRouter()
 

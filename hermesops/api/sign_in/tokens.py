@@ -52,6 +52,10 @@ class Tokens:
         self._signed = SignedTokens(trusted, monotonic)
         self._denied = denied
 
+    def is_denied(self, user: UserId) -> bool:
+        """Whether a user is refused whatever they show."""
+        return self._denied(user)
+
     async def user_of(self, token: str) -> UserId:
         """Return the user whom a valid access token names.
 

@@ -6,14 +6,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hermesops.access.secrets.keyring.key_ring import KeyRing
     from hermesops.agents.relay.client import RelayClient
     from hermesops.app.container import Container
     from hermesops.app.users_container import RowsContainer, UsersContainer
+    from hermesops.model.ids import UserId
     from hermesops.store.registry.database import Database
     from hermesops.store.user_rows.accounts import UserAccounts
     from hermesops.store.user_rows.sessions import WebSessions
     from hermesops.users.agent_jobs.service import AgentJobs
+    from hermesops.users.callers.service import Callers, CallingRows
     from hermesops.users.chat.carrier import ChatRows
     from hermesops.users.chat.events import EventLog
     from hermesops.users.chat.service import Chat
@@ -71,6 +75,28 @@ def chat(container: "Container | UsersContainer", relay: "RelayClient") -> "Chat
     name = f"{os.getpid()}-{secrets.token_hex(6)}"
     carrier = TurnCarrier(rows, runs, events, name, container.accounts.now)
     return Chat(container.accounts, rows, runs, events, carrier)
+
+
+def calling_rows(container: "Container | UsersContainer") -> "CallingRows":
+    """Rows of agents that call users' agents."""
+    from hermesops.store.calling_rows.callers import AgentCallers
+    from hermesops.store.calling_rows.pushes import TaskPushes
+    from hermesops.store.calling_rows.tasks import CalledTasks
+    from hermesops.users.callers.service import CallingRows
+
+    database, ring = container.user_rows, container.messages
+    return CallingRows(AgentCallers(database, ring), CalledTasks(database), TaskPushes(database, ring))
+
+
+def callers(container: "Container | UsersContainer", is_denied: "Callable[[UserId], bool]") -> "Callers":
+    """Keys of agents that call users' agents.
+
+    Args:
+        is_denied: Whether a user may not use the platform.
+    """
+    from hermesops.users.callers.service import Callers
+
+    return Callers(container.accounts, container.calling_rows.callers, is_denied)
 
 
 def _events(container: "Container | UsersContainer") -> "EventLog":

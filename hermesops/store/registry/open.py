@@ -19,6 +19,7 @@ from hermesops.store.registry.repositories.backups import BackupRepository
 from hermesops.store.registry.repositories.base import WriteContext, insert_if_absent
 from hermesops.store.registry.repositories.billing.events import BillingRepository
 from hermesops.store.registry.repositories.billing.subscriptions import SubscriptionRepository
+from hermesops.store.registry.repositories.callers import CallerRepository
 from hermesops.store.registry.repositories.cells import CellRepository
 from hermesops.store.registry.repositories.credentials.certificates import CertificateRepository, RelayCallerRepository
 from hermesops.store.registry.repositories.credentials.connections import ConnectionRepository
@@ -79,6 +80,7 @@ class Registry:
         self.users_half = UsersHalfRepository(context)
         self.user_requests = UserRequestRepository(context)
         self.operator_requests = OperatorRequestRepository(context)
+        self.callers = CallerRepository(context)
         self.messages = MessageRepository(context)
         self.message_figures = MessageFiguresRepository(context)
         self.instances = InstanceRepository(context)

@@ -9,11 +9,13 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
+from hermesops.model.chat.caller import CalledTask
 from hermesops.model.chat.turn import Turn, TurnState
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
 from hermesops.store.registry.repositories.base import insert_if_absent
+from hermesops.store.registry.schema.calling_tables import called_tasks, task_pushes
 from hermesops.store.registry.schema.user_tables import chat_files, turn_approvals, turns
 
 KEPT = timedelta(days=90)
@@ -22,6 +24,8 @@ KEPT = timedelta(days=90)
 _COLUMNS = turns.c
 _OPEN = _COLUMNS.ended_at.is_(None)
 _DETAIL = 500
+_LOCK = 0x6865726D657475
+"""Seed of the advisory locks under which PostgreSQL adds turns of a user once at a time."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +60,24 @@ class Turns:
         client_key: str,
         message: str,
         files: Sequence[str] = (),
+        task: CalledTask | None = None,
+        most_open: int | None = None,
     ) -> Turn | None:
         """Add a turn, or return the one that the client added with the same key.
 
         Args:
             files: Ids of this user's files, which from now on go with the turn.
+            task: The calling agent's, of a turn that one begins.
+            most_open: Turns that have not ended, of those that agents began or of all others; ``None`` for no limit.
 
         Returns:
-            ``None`` where another turn of the conversation has not ended, or a file is not there (any more).
+            ``None`` where another turn of the conversation has not ended, too many have not, or a file is not there
+            (any more).
         """
         id_ = str(uuid4())
         sealed = self._messages.seal(message, place=place(turns.name, "message", id_))
         with self._database.writing() as connection:
+            self._lock(connection, user_id)
             values = {
                 "id": id_,
                 "user_id": user_id,
@@ -81,6 +91,13 @@ class Turns:
             is_new = insert_if_absent(connection, turns, values)
             if is_new and not _take_files(connection, user_id, id_, files):
                 connection.execute(turns.delete().where(_COLUMNS.id == id_))
+                return None
+            if is_new and task:
+                added = {"turn_id": id_, "caller_id": task.caller_id, "context": task.context}
+                connection.execute(called_tasks.insert().values(added))
+            is_over = most_open is not None and _open_count(connection, user_id, of_callers=bool(task)) > most_open
+            if is_new and is_over:
+                _delete(connection, _COLUMNS.id == id_)
                 return None
             is_it = sa.and_(_COLUMNS.user_id == user_id, _COLUMNS.client_key == client_key)
             row = connection.execute(sa.select(turns).where(is_it)).one_or_none()
@@ -114,6 +131,11 @@ class Turns:
             rows = connection.execute(query).all()
             open_turns = {row.conversation: row.id for row in connection.execute(unfinished)}
         return tuple(ConversationRow(row.conversation, row.last_at, open_turns.get(row.conversation)) for row in rows)
+
+    def open_count(self, user_id: UserId, *, of_callers: bool) -> int:
+        """Number of a user's turns that have not ended: those that agents began, or all others."""
+        with self._database.reading() as connection:
+            return _open_count(connection, user_id, of_callers=of_callers)
 
     def orphans(self, *, limit: int = 100) -> tuple[str, ...]:
         """Ids of turns that have not ended and that no process carries, oldest first."""
@@ -183,6 +205,11 @@ class Turns:
             old = _COLUMNS.ended_at < self._database.now(connection) - KEPT
             return _delete(connection, old)
 
+    def _lock(self, connection: sa.Connection, user_id: UserId) -> None:
+        """Let one transaction at a time add turns of a user, so that each counts those before it."""
+        if not self._database.is_sqlite:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(user_id, _LOCK))))
+
     def _one(self, is_it: sa.ColumnElement[bool], *order: sa.ColumnElement[Any]) -> Turn | None:
         with self._database.reading() as connection:
             row = connection.execute(sa.select(turns).where(is_it).order_by(*order).limit(1)).one_or_none()
@@ -237,6 +264,12 @@ class Turns:
         )
 
 
+def _open_count(connection: sa.Connection, user_id: UserId, *, of_callers: bool) -> int:
+    is_called = _COLUMNS.id.in_(sa.select(called_tasks.c.turn_id))
+    is_it = sa.and_(_COLUMNS.user_id == user_id, _OPEN, is_called if of_callers else sa.not_(is_called))
+    return int(connection.scalar(sa.select(sa.func.count()).select_from(turns).where(is_it)) or 0)
+
+
 def _take_files(connection: sa.Connection, user_id: UserId, turn_id: str, files: Sequence[str]) -> bool:
     """Give files to a turn; whether all are this user's, and no other turn's."""
     if not files:
@@ -253,7 +286,7 @@ def _take_files(connection: sa.Connection, user_id: UserId, turn_id: str, files:
 def _delete(connection: sa.Connection, is_it: sa.ColumnElement[bool]) -> int:
     """Delete turns with all that belongs to them; returns their number."""
     of_them = sa.select(_COLUMNS.id).where(is_it)
-    for table in (turn_approvals, chat_files):
+    for table in (turn_approvals, chat_files, task_pushes, called_tasks):
         connection.execute(table.delete().where(table.c.turn_id.in_(of_them)))
     return connection.execute(turns.delete().where(is_it)).rowcount
 

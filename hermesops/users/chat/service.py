@@ -8,21 +8,22 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 
 from hermesops.agents.relay.client import AgentBusyError, AgentEndedError, NoSuchThingError
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.model.chat.caller import CalledTask
 from hermesops.model.chat.transcript import Message, Transcript
 from hermesops.model.chat.turn import Turn, TurnState, session_of
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import UserId
 from hermesops.store.user_rows.accounts import Account, UserAccounts
-from hermesops.store.user_rows.turns import ConversationRow
+from hermesops.store.user_rows.approvals import Approval
 from hermesops.users.chat.agent_runs import AgentRuns, spoken_in
 from hermesops.users.chat.agent_runs import Conversation as Listed
 from hermesops.users.chat.carrier import ENDED, ChatRows, TurnCarrier, shown_end
+from hermesops.users.chat.conversations import Conversation, together
 from hermesops.users.chat.decide import Finish
 from hermesops.users.chat.events import STEP, ChatEvent, EventLog, place_of
 from hermesops.users.chat.files import refuse_too_many, with_texts
@@ -32,6 +33,9 @@ LONGEST_MESSAGE = 100_000
 
 MOST_OPEN = 2
 """Turns that a user may have at once: the relay carries four requests to an agent, and each turn is one."""
+
+MOST_CALLED = 1
+"""Turns of a user's that agents of others may have begun and that have not ended; they come beside the user's own."""
 
 _SWEEP_S = 5.0
 _FORGET_EVERY = 720
@@ -75,20 +79,6 @@ class NotAskedError(RefusedError):
 
 
 @dataclass(frozen=True)
-class Conversation:
-    """A conversation of a user.
-
-    Attributes:
-        open_turn: Id of the turn that has not ended; ``None`` for none.
-    """
-
-    name: str
-    title: str = field(repr=False)
-    last_at: datetime
-    open_turn: str | None
-
-
-@dataclass(frozen=True)
 class Spoken:
     """The messages of a conversation.
 
@@ -120,12 +110,20 @@ class Chat:
     # Turns
 
     async def begin(
-        self, user_id: UserId, conversation: str, client_key: str, message: str, files: Sequence[str] = ()
+        self,
+        user_id: UserId,
+        conversation: str,
+        client_key: str,
+        message: str,
+        files: Sequence[str] = (),
+        *,
+        task: CalledTask | None = None,
     ) -> Turn:
         """Begin a turn, or return the one that the client began with the same key; a task carries it.
 
         Args:
             files: Ids of files that the user uploaded for this message.
+            task: The calling agent's, where one begins the turn.
 
         Raises:
             NoAgentError: See there.
@@ -137,11 +135,14 @@ class Chat:
         if known := await asyncio.to_thread(self._turns.of_key, user_id, client_key):
             self._carry_open(known)
             return known
-        await self._refuse_busy(user_id)
+        most = MOST_OPEN if task is None else MOST_CALLED
+        await self._refuse_busy(user_id, task)
         text = await asyncio.to_thread(self._text_with, user_id, message, files)
         turn = await asyncio.to_thread(
-            self._turns.add, user_id, account.instance_id, conversation, client_key, text, files
+            self._turns.add, user_id, account.instance_id, conversation, client_key, text, files, task, most
         )
+        if turn is None:
+            await self._refuse_busy(user_id, task)  # others came in between
         if turn is None and files and not await asyncio.to_thread(self._turns.unfinished, user_id, conversation):
             raise UsageError("a file is not there any more; upload it again", field="files")
         if turn is None:
@@ -185,6 +186,19 @@ class Chat:
         if turn is None:
             raise NoSuchTurnError("there is no such turn")
         return turn
+
+    async def answer(self, turn: Turn) -> str:
+        """The whole answer of a turn that is done, from the agent's transcript.
+
+        Raises:
+            AgentEndedError: The agent does not run any more.
+            UnavailableError: The agent does not answer.
+        """
+        return answer_in(await self._runs.transcript(turn.instance_id, turn.session), turn.transcript_mark)
+
+    async def requests(self, turn: Turn) -> tuple[Approval, ...]:
+        """The requests for approval of a turn, the oldest first."""
+        return await asyncio.to_thread(self._rows.approvals.list, turn.id)
 
     async def stop(self, user_id: UserId, turn_id: str) -> Turn:
         """Stop a turn; one that has ended stays as it is. It ends once its agent has stopped.
@@ -324,9 +338,11 @@ class Chat:
                     await asyncio.to_thread(self._turns.forget)
             await pause(_SWEEP_S)
 
-    async def _refuse_busy(self, user_id: UserId) -> None:
-        rows = await asyncio.to_thread(self._turns.conversations, user_id)
-        if sum(row.open_turn is not None for row in rows) >= MOST_OPEN:
+    async def _refuse_busy(self, user_id: UserId, task: CalledTask | None) -> None:
+        count = await asyncio.to_thread(self._turns.open_count, user_id, of_callers=task is not None)
+        if task is not None and count >= MOST_CALLED:
+            raise ConversationBusyError("the agent works on another task", hint="try again when that has ended")
+        if task is None and count >= MOST_OPEN:
             raise ConversationBusyError(f"your agent works on {MOST_OPEN} answers already", hint="wait for one of them")
 
     def _text_with(self, user_id: UserId, message: str, files: Sequence[str]) -> str:
@@ -364,17 +380,6 @@ class Chat:
         task = asyncio.ensure_future(self._carrier.carry(turn_id))
         self._carrying[turn_id] = task
         task.add_done_callback(lambda _: self._carrying.pop(turn_id, None))
-
-
-def together(rows: Sequence[ConversationRow], listed: Mapping[str, Listed]) -> tuple[Conversation, ...]:
-    """A user's conversations, the last used one first, from the rows of turns and the agent's own list. Pure."""
-    both = {row.name: Conversation(row.name, "", row.last_at, row.open_turn) for row in rows}
-    for name, each in listed.items():
-        row = both.get(name)
-        last_at = max((at for at in (row and row.last_at, each.last_at) if at), default=None)
-        if last_at is not None:
-            both[name] = Conversation(name, each.title, last_at, row.open_turn if row else None)
-    return tuple(sorted(both.values(), key=lambda each: each.last_at, reverse=True))
 
 
 def answer_in(transcript: Transcript, mark: int) -> str:

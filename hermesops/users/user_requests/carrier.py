@@ -98,13 +98,16 @@ class RequestCarrier:
         """Names of the pending work: users with a request, and old rows."""
         old = self.registry.user_requests.count_old()
         users = [f"user {user_id}" for user_id in self.registry.user_requests.due_users()]
-        return [*users, *([f"{counted(old, 'old request')}"] if old else [])]
+        callers = self.registry.callers.unrecorded()
+        keys = [f"{counted(callers, 'key')} of callers"] if callers else []
+        return [*users, *([f"{counted(old, 'old request')}"] if old else []), *keys]
 
     async def run(self) -> str:
         """Look at every request that is due; a summary in a line."""
         users = self.registry.user_requests.due_users()
         await fan_out(users, self.carry, _AT_ONCE)
         self.registry.user_requests.forget()
+        self.registry.callers.record()
         return f"requests of {counted(len(users), 'user')} looked at"
 
     async def carry(self, user_id: UserId) -> None:

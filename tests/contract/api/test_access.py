@@ -22,12 +22,13 @@ BODIES: Mapping[str, Any] = {
     "POST /cron": {"cron": "every 2h", "prompt": "look"},
     "PATCH /settings": {"personality": "brief"},
     "POST /subscribe": {"plan": "light", "client_key": "k1"},
+    "POST /callers": {"name": "grace's agent", "client_key": "k"},
     "POST /plan/cancel": {"client_key": "k2"},
     "POST /plan/portal": {"client_key": "k3"},
 }
 
 
-LISTING = frozenset({"GET /messengers"})
+LISTING = frozenset({"GET /messengers", "GET /callers"})
 BUYING = frozenset({"GET /plan", "POST /subscribe", "POST /plan/cancel", "POST /plan/portal"})
 
 
@@ -49,7 +50,13 @@ async def ask(client: Client, route: APIRoute) -> Any:  # noqa: ANN401 - httpx's
     if path == "/settings":
         options["headers"] = {"if-match": f'"{"0" * 32}"'}
     path = path.format(
-        turn_id=TURN, conversation="main", job_id="abc123", request_id=TURN, service="gmail", messenger="telegram"
+        turn_id=TURN,
+        conversation="main",
+        job_id="abc123",
+        request_id=TURN,
+        service="gmail",
+        messenger="telegram",
+        caller_id=TURN,
     )
     return await client.ask(method, path, **options)
 

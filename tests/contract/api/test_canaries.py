@@ -21,8 +21,21 @@ from hermesops.views.users.api import status
 from tests.support.real.stores.redis_server import RedisServer, redis_server
 from tests.support.real.stores.registries import KEYS, TurnedClock
 from tests.support.users.api import STRIPE, Client, UsersApi, users_api
+from tests.support.users.calling import calling_agent, message
 
-PLANTED = ("prompt", "conversation", "file", "content", "personality", "token", "stripe", "webhook")
+PLANTED = (
+    "caller",
+    "task",
+    "push",
+    "prompt",
+    "conversation",
+    "file",
+    "content",
+    "personality",
+    "token",
+    "stripe",
+    "webhook",
+)
 CANARIES: Mapping[str, str] = {what: f"canary-{what}-{uuid4().hex[:12]}" for what in PLANTED}
 
 NAMES_IN_CLEAR = frozenset({"conversation"})
@@ -57,6 +70,23 @@ async def keys_of(redis: RedisServer) -> str:
         return repr([(key, await client.xrange(key)) for key in keys])
 
 
+async def called(api: UsersApi, ada: Client) -> None:
+    """Let an agent of somebody else call, and name an address that cannot be reached."""
+    host = f"{CANARIES['push']}.example.com"
+    async with calling_agent(api, ada, name=CANARIES["caller"], push_hosts=[host]) as caller:
+        push = {"url": f"https://{host}/{CANARIES['push']}", "token": CANARIES["push"]}
+        configuration = {"taskPushNotificationConfig": push}
+        sent = {"message": message(f"do {CANARIES['task']}"), "configuration": configuration}
+        assert (await caller.result("SendMessage", sent))["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+        await caller.post(f'{{"method": "{CANARIES["task"]}"}}'.encode())
+        api.relay.registry.callers.record()
+        KEYS_MADE.add(caller.key)
+
+
+KEYS_MADE = set[str]()
+"""Keys of callers, which are found nowhere, not even sealed."""
+
+
 async def planted(api: UsersApi, ada: Client) -> None:
     """Let a user say and hold all of them."""
     files = {"file": (f"{CANARIES['file']}.txt", CANARIES["content"].encode())}
@@ -72,6 +102,7 @@ async def planted(api: UsersApi, ada: Client) -> None:
     registry = api.relay.registry
     registry.settings_changes.change(api.ada.id, settings, subject=f"instance/{api.ada.id}", intent={}, why="test")
     SettingsCopying(registry, lambda: SettingsCopies(api.all_rows, KEYS)).run()
+    await called(api, ada)
     tag = (await ada.ask("GET", "/settings")).headers["etag"]
     changes = {"personality": f"more {CANARIES['personality']}"}
     assert (await ada.ask("PATCH", "/settings", json=changes, headers={"if-match": tag})).status_code == 202
@@ -97,4 +128,7 @@ async def test_nothing_that_users_say_or_hold_is_found_in_clear(
         (place, what) for place, text in places.items() for what, canary in CANARIES.items() if canary in text
     }
     assert places_found == {("rows", what) for what in NAMES_IN_CLEAR}
-    assert STRIPE.secret not in "".join(places.values())
+    everything = "".join(places.values())
+    assert STRIPE.secret not in everything
+    assert KEYS_MADE
+    assert not [key for key in KEYS_MADE if key in everything]

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import FilePayload, Route, expect
 
+from hermesops.base.network.http import own_client
 from hermesops.model.fleet.instance import InstanceStatus
 from tests.support.pages.browser import DESK, PHONE, Scheme, chromium
 from tests.support.pages.chat_page import ChatPage
@@ -404,7 +405,7 @@ async def test_nothing_keeps_people_out(scripted: ScriptedChat, size: tuple[int,
         await chat.answered()
         assert await chat.watched.serious() == []
         assert await chat.page.evaluate(_TOO_WIDE) == []
-        for section in ("usage", "settings", "jobs", "connections", "plan"):
+        for section in ("usage", "settings", "jobs", "connections", "callers", "plan"):
             await chat.go(section)
             await expect(chat.page.locator(".section h2").first).to_be_visible()
             assert await chat.watched.serious() == [], section
@@ -445,6 +446,29 @@ async def test_a_service_is_connected_and_disconnected(scripted: ScriptedChat, c
     assert not composio.accounts
 
 
+@pytest.mark.turns(3)
+async def test_a_caller_gets_a_key_that_is_shown_once_and_revoked(scripted: ScriptedChat, chat: ChatPage) -> None:
+    page, key = chat.page, chat.page.get_by_text(re.compile(r"^hma_[A-Za-z0-9_-]{43}$"))
+    await chat.go("callers")
+    await page.get_by_label("Name").fill("grace's agent")
+    await page.get_by_label("Hosts that may be notified").fill("hooks.example.com")
+    await page.get_by_role("button", name="Make a key").press("Enter")
+    await expect(key).to_be_focused()
+    tasks = f"{scripted.api.process.url}/a2a/{scripted.api.ada.id}/tasks"
+    headers = {"authorization": f"Bearer {await key.inner_text()}", "a2a-version": "1.0"}
+    async with own_client() as http:
+        assert (await http.get(tasks, headers=headers)).status_code == 200
+    assert await chat.watched.serious() == []
+    assert await page.evaluate(_TOO_WIDE) == []
+    await chat.go("usage")
+    await chat.go("callers")
+    await expect(page.get_by_text("May be notified: hooks.example.com.")).to_be_visible()
+    await expect(key).to_have_count(0)
+    await page.get_by_role("button", name="Revoke: grace's agent").press("Enter")
+    await expect(chat.spoken).to_have_text("The key of grace's agent is revoked.")
+    await expect(page.get_by_text("No agent may call yours.")).to_be_visible()
+
+
 @pytest.mark.turns(2)
 async def test_a_section_that_the_api_does_not_have_is_not_in_the_menu(scripted: ScriptedChat) -> None:
     parts = scripted.api.process.parts
@@ -452,7 +476,9 @@ async def test_a_section_that_the_api_does_not_have_is_not_in_the_menu(scripted:
     object.__setattr__(parts, "connections", None)
     try:
         async with scripted.browsers.open() as chat:
-            await expect(chat.page.locator("#sections a")).to_have_text(["Plan", "Usage", "Settings", "Jobs"])
+            await expect(chat.page.locator("#sections a")).to_have_text(
+                ["Plan", "Usage", "Settings", "Jobs", "Callers"]
+            )
     finally:
         object.__setattr__(parts, "connections", connections)
 

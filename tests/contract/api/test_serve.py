@@ -28,6 +28,7 @@ from hermesops.users.agent_settings.service import tag_of
 from tests.support.real.stores.postgresql import PostgreSql
 from tests.support.real.stores.registries import TurnedClock
 from tests.support.users.api import STRIPE, Client, UsersApi, users_api
+from tests.support.users.calling import CallingAgent, make_caller, texts
 from tests.support.users.processes import of_api
 
 ORIGIN = "https://agents.test"
@@ -122,6 +123,16 @@ async def test_a_message_is_answered_by_a_process_that_has_no_key_to_a_machine(
         assert sent.status_code == 204
         assert api.relay.registry.billing.queued()
     assert files_of(served.home) == before
+
+
+async def test_an_agent_of_somebody_else_calls_by_that_process(api: UsersApi, served: Served, tmp_path: Path) -> None:
+    async with serving(served, tmp_path / "api.sock") as http:
+        ada = Client(http, {"authorization": f"Bearer {api.token()}"})
+        document = await make_caller(ada)
+        caller = CallingAgent(http, f"/a2a/{api.ada.id}", str(document["key"]))
+        assert texts(await caller.send("hello")).endswith("hello")
+        card = (await http.get(f"{caller.path}/.well-known/agent-card.json")).json()
+        assert card["supportedInterfaces"][0]["url"] == document["address"]
 
 
 async def test_settings_are_shown_from_the_copy_of_a_worker(api: UsersApi, served: Served, tmp_path: Path) -> None:

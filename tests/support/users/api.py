@@ -23,7 +23,7 @@ from hermesops.agents.relay.client import RelayClient
 from hermesops.agents.relay.credential import CallerCredential, Signed
 from hermesops.agents.relay.routes import API
 from hermesops.api.application import application
-from hermesops.api.limits import Limits
+from hermesops.api.calling import Calling, calling
 from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
 from hermesops.api.routes import connections as connection_routes
@@ -40,6 +40,10 @@ from hermesops.localcloud.vendors.composio.composio import LocalComposio
 from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
 from hermesops.model.connections.service import SERVICES
 from hermesops.model.fleet.instance import Instance
+from hermesops.serving.limits import Limits
+from hermesops.store.calling_rows.callers import AgentCallers
+from hermesops.store.calling_rows.pushes import TaskPushes
+from hermesops.store.calling_rows.tasks import CalledTasks
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.repositories.billing.events import receive
 from hermesops.store.registry.schema.role_grants import API as API_ROLE
@@ -58,6 +62,8 @@ from hermesops.store.user_rows.turns import Turns
 from hermesops.users.agent_jobs.service import AgentJobs
 from hermesops.users.agent_settings.service import CopiedSettings
 from hermesops.users.billing.door import StripeDoor
+from hermesops.users.callers.pushes import PushNetwork, internet
+from hermesops.users.callers.service import Callers, CallingRows
 from hermesops.users.chat.agent_runs import AgentRuns
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier
 from hermesops.users.chat.events import EventLog
@@ -145,6 +151,8 @@ class UsersApi:
     connection_rows: Database
     make_events: Callable[[], EventLog] = EventLog
     denied: set[str] = field(default_factory=set)
+    network: PushNetwork = field(default_factory=internet)
+    calling: Calling = field(init=False)
     processes: list[Process] = field(default_factory=list)
 
     @property
@@ -161,6 +169,11 @@ class UsersApi:
     def rows(self) -> ChatRows:
         database = self.database
         return ChatRows(Turns(database, KEYS), TurnApprovals(database, KEYS, APPROVAL), ChatFiles(database, KEYS))
+
+    @property
+    def calling_rows(self) -> CallingRows:
+        database = self.database
+        return CallingRows(AgentCallers(database, KEYS), CalledTasks(database), TaskPushes(database, KEYS))
 
     @property
     def vendor(self) -> Composio:
@@ -213,12 +226,17 @@ class UsersApi:
         issuers = [Issuer(url, "cognito", frozenset({LOCAL_CLIENT}), client.keys)]
         tokens = Tokens(issuers, denied=lambda user: user in self.denied)
         sessions = PageSessions(WebSessions(self.database, KEYS), tokens, client, f"{origin}{CALLBACK}", time.time)
+        limits, callers = Limits(), Callers(accounts, self.calling_rows.callers, tokens.is_denied)
+        called = calling(origin, callers, self.calling_rows, chat, limits, self.network)
+        self.calling = called
         parts = ApiParts(
             origin=origin,
             hosts=frozenset({f"localhost:{port}"}),
             tokens=tokens,
             sessions=sessions,
-            limits=Limits(),
+            limits=limits,
+            callers=callers,
+            a2a=called.application,
             accounts=accounts,
             files=rows.files,
             chat=chat,

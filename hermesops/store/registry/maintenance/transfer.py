@@ -14,7 +14,7 @@ from hermesops.store.registry.maintenance.write_guard import MOVED_TO
 from hermesops.store.registry.meta import read_epoch, read_meta
 from hermesops.store.registry.repositories.base import insert_if_absent
 from hermesops.store.registry.schema import schema_version
-from hermesops.store.registry.schema.operator_tables import metadata
+from hermesops.store.registry.schema.calling_tables import metadata
 from hermesops.store.registry.schema.tables import cells, hermes_instances, meta, operations, users
 
 MOVED_FROM = "moved_from"

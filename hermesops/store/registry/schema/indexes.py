@@ -5,8 +5,8 @@ Conditions of indexes import the dialects of both databases, so only ``schema_ve
 
 import sqlalchemy as sa
 
+from hermesops.store.registry.schema.calling_tables import metadata
 from hermesops.store.registry.schema.messaging_tables import UNDER_WAY, incoming_messages
-from hermesops.store.registry.schema.operator_tables import metadata
 from hermesops.store.registry.schema.tables import (
     audit,
     hermes_instances,

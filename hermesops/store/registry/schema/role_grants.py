@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.schema import schema_version
+from hermesops.store.registry.schema.calling_tables import agent_callers, called_tasks, task_pushes
 from hermesops.store.registry.schema.messaging_tables import (
     agent_files,
     agent_sockets,
@@ -169,6 +170,20 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
             select=ALL,
             insert=("id", "user_id", "bytes", "created_at", "content"),
             update=("turn_id",),
+            deletes=True,
+        ),
+        TableRights(
+            agent_callers,
+            select=ALL,
+            insert=("id", "user_id", "instance_id", "client_key", "key_hash", "content", "may_approve", "created_at"),
+            update=("used_at", "revoked_at"),
+        ),
+        TableRights(called_tasks, select=ALL, insert=ALL, deletes=True),
+        TableRights(
+            task_pushes,
+            select=ALL,
+            insert=("turn_id", "id", "content", "created_at", "due_at"),
+            update=("content", "created_at", "sent", "tries", "due_at", "ended_at"),
             deletes=True,
         ),
         TableRights(web_sessions, select=ALL, insert=ALL, update=("tokens",), deletes=True),

@@ -1,5 +1,6 @@
 /** The sections about the user's agent, in the menu's order. */
 
+import { callers } from "./callers.js";
 import { jobs } from "./jobs.js";
 import { messengers } from "./messengers.js";
 import { connections } from "./connections.js";
@@ -16,4 +17,4 @@ import { usage } from "./usage.js";
  */
 
 /** @type {Section[]} */
-export const SECTIONS = [plan, usage, settings, jobs, connections, messengers];
+export const SECTIONS = [plan, usage, settings, jobs, connections, messengers, callers];

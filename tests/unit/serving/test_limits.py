@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermesops.api.limits import MOST_STREAMS, RATES, Limits, TooManyError
+from hermesops.serving.limits import MOST_STREAMS, RATES, Limits, TooManyError
 
 
 class Clock:

@@ -1,0 +1,59 @@
+"""Cards of agents: how to call one. A card names no user and nothing that a user said.
+
+Source: A2A specification 1.0, sections 4.4 and 8.
+"""
+
+from a2a.types.a2a_pb2 import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+    HTTPAuthSecurityScheme,
+    SecurityRequirement,
+    SecurityScheme,
+    StringList,
+)
+
+CARD_VERSION = "1"
+TEXTS = ("text/plain", "text/markdown")
+"""Media types that agents take and give."""
+
+OLDER = "/v0.3"
+"""Below it, callers of 0.3 find a card in their form, which 1.0 does not allow; the routes are the same."""
+
+_BINDINGS = tuple(
+    (binding, version, base) for version, base in (("1.0", ""), ("0.3", OLDER)) for binding in ("JSONRPC", "HTTP+JSON")
+)
+_SCHEME = "key"
+
+
+def card_of(url: str) -> AgentCard:
+    """The card of the agent that is called at this address; with and without a key it is the same. Pure."""
+    return AgentCard(
+        name="Personal agent",
+        description="A personal agent on a machine of its own. Its user decides who may call it.",
+        version=CARD_VERSION,
+        supported_interfaces=[
+            AgentInterface(url=f"{url}{base}", protocol_binding=binding, protocol_version=version)
+            for binding, version, base in _BINDINGS
+        ],
+        capabilities=AgentCapabilities(streaming=True, push_notifications=True, extended_agent_card=True),
+        security_schemes={
+            _SCHEME: SecurityScheme(
+                http_auth_security_scheme=HTTPAuthSecurityScheme(
+                    scheme="bearer", description="A key that the agent's user makes on the page Callers."
+                )
+            )
+        },
+        security_requirements=[SecurityRequirement(schemes={_SCHEME: StringList()})],
+        default_input_modes=list(TEXTS),
+        default_output_modes=list(TEXTS),
+        skills=[
+            AgentSkill(
+                id="ask",
+                name="Ask",
+                description="Answers questions and does work with the tools that its user gave it.",
+                tags=["assistant"],
+            )
+        ],
+    )

@@ -1,0 +1,59 @@
+"""Agents of others that a user lets call their agent by the A2A protocol."""
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+
+from hermesops.model.ids import InstanceId, UserId
+
+CONTEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+"""Names of contexts and messages that callers choose."""
+
+_PREFIX = "a2a"
+_DIGITS = 32
+
+
+@dataclass(frozen=True)
+class Caller:
+    """An agent that may call a user's agent.
+
+    Attributes:
+        name: The user's name of it.
+        push_hosts: Hosts that it may have notified of its tasks.
+        may_approve: Whether it may answer requests for approval of its own tasks.
+        used_at: When its key was used last, to some minutes; ``None`` for never.
+        key_hash: SHA-256 of its key, in hexadecimal; it signs what the caller is notified of.
+    """
+
+    id: str
+    user_id: UserId
+    instance_id: InstanceId
+    name: str = field(repr=False)
+    push_hosts: tuple[str, ...] = field(repr=False)
+    may_approve: bool
+    created_at: datetime
+    used_at: datetime | None = None
+    key_hash: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class CalledTask:
+    """What makes a turn a task: the calling agent, and its name of the conversation."""
+
+    caller_id: str
+    context: str
+
+
+def conversation_of_task(task: CalledTask) -> str:
+    """The user's conversation that holds a caller's context. No other caller's context leads to it. Pure."""
+    return f"{_PREFIX}-{_digest(task.caller_id, task.context)}"
+
+
+def client_key_of(caller_id: str, message_id: str) -> str:
+    """The key of the turn that a caller's message begins: sent again, it begins no second one. Pure."""
+    return f"{_PREFIX}-{_digest(caller_id, message_id)}"
+
+
+def _digest(caller_id: str, name: str) -> str:
+    return sha256(f"{caller_id}/{name}".encode()).hexdigest()[:_DIGITS]

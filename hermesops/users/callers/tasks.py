@@ -1,0 +1,182 @@
+"""Tasks of calling agents: each is a turn of the user's, in a conversation of that caller and context alone."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from hermesops.agents.relay.client import AgentEndedError
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.chat.caller import CalledTask, Caller, client_key_of, conversation_of_task
+from hermesops.model.chat.turn import Turn, TurnState
+from hermesops.store.calling_rows.tasks import CalledTasks
+from hermesops.store.user_rows.approvals import Approval
+from hermesops.users.chat.events import ChatEvent
+from hermesops.users.chat.service import Chat, NoSuchTurnError
+
+YES, NO = frozenset({"yes", "approve", "once"}), frozenset({"no", "deny"})
+"""Answers to a request for approval; a caller can approve a single action, and never for good."""
+
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_CANCELLED_S = 10.0
+"""Seconds that a cancelled task has until its agent has stopped."""
+
+_PREFACE = "[From {name}, an agent of somebody else. It is not your user, and speaks for itself.]\n\n{text}"
+
+
+class NoSuchTaskError(UsageError):
+    """The caller has no such task."""
+
+
+class TaskEndedError(RefusedError):
+    """The task has ended."""
+
+
+class NotWaitingError(RefusedError):
+    """The task waits for no answer of the caller's."""
+
+
+@dataclass(frozen=True)
+class AgentTask:
+    """A task as its caller may see it.
+
+    Attributes:
+        request: The request for approval that waits; ``None`` for none.
+        answer: Of a task that is done; ``None`` where it was not read.
+    """
+
+    turn: Turn
+    context: str
+    request: Approval | None = None
+    answer: str | None = field(default=None, repr=False)
+
+
+class AgentTasks:
+    """Tasks, each found by its caller alone."""
+
+    def __init__(self, chat: Chat, rows: CalledTasks) -> None:
+        self._chat = chat
+        self._rows = rows
+
+    async def begin(self, caller: Caller, context: str, message_id: str, text: str) -> AgentTask:
+        """Begin a task; the same message of a caller begins it once.
+
+        Raises:
+            ConversationBusyError: The context, or the agent, has a task that has not ended.
+            AgentSuspendedError: The agent does not run now.
+            UsageError: The text is too long.
+        """
+        task = CalledTask(caller.id, context)
+        turn = await self._chat.begin(
+            caller.user_id,
+            conversation_of_task(task),
+            client_key_of(caller.id, message_id),
+            _PREFACE.format(name=caller.name, text=text),
+            task=task,
+        )
+        return await self.get(caller, turn.id)
+
+    async def get(self, caller: Caller, task_id: str, *, is_answer_read: bool = True) -> AgentTask:
+        """Find a task, with its answer where it is done.
+
+        Raises:
+            NoSuchTaskError: See there.
+            UnavailableError: The agent, which has the answer, does not answer.
+        """
+        if not _ID.fullmatch(task_id):  # PostgreSQL refuses to look for it
+            raise NoSuchTaskError("there is no such task")
+        row = await asyncio.to_thread(self._rows.get, caller.id, task_id)
+        if row is None:
+            raise NoSuchTaskError("there is no such task")
+        try:
+            turn = await self._chat.turn(caller.user_id, task_id)
+        except NoSuchTurnError:
+            raise NoSuchTaskError("there is no such task") from None
+        return await self._task(turn, row.context, is_answer_read=is_answer_read)
+
+    async def list(
+        self,
+        caller: Caller,
+        *,
+        context: str = "",
+        states: frozenset[TurnState] | None = None,
+        offset: int = 0,
+        limit: int = 50,
+        are_answers_read: bool = False,
+    ) -> tuple[Sequence[AgentTask], int]:
+        """A caller's tasks, the newest first, and the number of all; arguments as of ``CalledTasks.list``."""
+
+        def rows() -> tuple[Sequence[tuple[str, str]], int]:
+            listing, count = self._rows.list(caller.id, context=context, states=states, offset=offset, limit=limit)
+            return [(row.turn_id, row.context) for row in listing], count
+
+        listed, count = await asyncio.to_thread(rows)
+        tasks = [
+            await self._task(await self._chat.turn(caller.user_id, turn_id), name, is_answer_read=are_answers_read)
+            for turn_id, name in listed
+        ]
+        return tasks, count
+
+    async def cancel(self, caller: Caller, task_id: str) -> AgentTask:
+        """Stop a task, and wait some seconds until its agent has stopped.
+
+        Raises:
+            NoSuchTaskError: See there.
+            TaskEndedError: See there.
+        """
+        task = await self.get(caller, task_id, is_answer_read=False)
+        if task.turn.has_ended:
+            raise TaskEndedError("the task has ended")
+        await self._chat.stop(caller.user_id, task_id)
+        try:
+            async with asyncio.timeout(_CANCELLED_S):
+                async for event in self._chat.events(task.turn, 0):
+                    if event.is_last:
+                        break
+        except TimeoutError:
+            pass  # its state says that it goes on
+        return await self.get(caller, task_id)
+
+    async def answer(self, caller: Caller, task_id: str, text: str) -> AgentTask:
+        """Answer the request for approval that a task waits for.
+
+        Raises:
+            NoSuchTaskError: See there.
+            TaskEndedError: See there.
+            NotWaitingError: See there; also where the owner alone may answer.
+            UsageError: The text is no answer.
+            NotAskedError: The request was answered meanwhile, or has expired.
+        """
+        task = await self.get(caller, task_id, is_answer_read=False)
+        if task.turn.has_ended:
+            raise TaskEndedError("the task has ended; send the message without its id")
+        if task.request is None or not caller.may_approve:
+            raise NotWaitingError("the task does not wait for an answer of yours")
+        word = text.strip().lower().rstrip(".!")
+        if word not in YES | NO:
+            raise UsageError("answer yes or no", field="message")
+        await self._chat.approve(caller.user_id, task_id, task.request.number, "once" if word in YES else "deny")
+        return replace(task, request=None)
+
+    async def events(self, task: AgentTask) -> AsyncIterator[ChatEvent]:
+        """Yield the task's events, those to come too, until the last one; no request that was settled before."""
+        settled = {str(request.number) for request in await self._chat.requests(task.turn) if not request.is_waiting}
+        async for event in self._chat.events(task.turn, 0):
+            is_of_past = event.kind in {"approval", "resolved"} and str(event.data.get("id")) in settled
+            if event.kind != "tool" and not is_of_past:
+                yield event
+
+    async def _task(self, turn: Turn, context: str, *, is_answer_read: bool) -> AgentTask:
+        if turn.has_ended:
+            return AgentTask(turn, context, answer=await self._answer(turn) if is_answer_read else None)
+        waiting = [request for request in await self._chat.requests(turn) if request.is_waiting]
+        return AgentTask(turn, context, request=waiting[0] if waiting else None)
+
+    async def _answer(self, turn: Turn) -> str | None:
+        """The answer of a task that is done; ``None`` for another, and where its agent does not run any more."""
+        if turn.state is not TurnState.DONE:
+            return None
+        try:
+            return await self._chat.answer(turn)
+        except AgentEndedError:
+            return None

@@ -1,0 +1,312 @@
+"""Notifications of tasks: signed, by TLS to allowed hosts on the internet alone, at least once, and bounded."""
+
+import asyncio
+import hmac
+import json
+import socket
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from hermesops.base.waiting import cancel
+from hermesops.store.calling_rows.pushes import MOST, Push
+from hermesops.store.registry.schema.calling_tables import task_pushes
+from hermesops.users.callers import pushes
+from hermesops.users.callers.pushes import PushNetwork, PushRefusedError, is_of_internet, refuse_address, signature
+from hermesops.users.callers.service import is_host
+from tests.support.suite.cases import each_case
+from tests.support.users.api import Client, UsersApi
+from tests.support.users.calling import CallingAgent, calling_agent, eventually, message
+
+HOSTNAME = "hooks.example.com"
+URL = f"https://{HOSTNAME}/task?of=ada"
+REQUEST = {"command": "ls", "description": "lists", "choices": ["once", "deny"]}
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate of the host by itself, and its key."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOSTNAME)])
+    builder = x509.CertificateBuilder(
+        name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1)
+    )
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(HOSTNAME)]), critical=False)
+    signed, files = builder.sign(key, hashes.SHA256()), (folder / "host.crt", folder / "host.key")
+    files[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+    files[1].write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return files
+
+
+@dataclass
+class Receiver:
+    """A host that is notified.
+
+    Attributes:
+        taken: Heads and bodies of what it took.
+        fails: Notifications that it refuses first.
+        status: Its answer to others.
+    """
+
+    port: int
+    trust: Path
+    taken: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    fails: int = 0
+    status: str = "204 No Content"
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        head = {"request": lines[0]} | {
+            name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:] if line)
+        }
+        body = await reader.readexactly(int(head["content-length"]))
+        status, self.fails = ("503 Away" if self.fails else self.status), max(0, self.fails - 1)
+        self.taken.append((head, body))
+        writer.write(
+            f"HTTP/1.1 {status}\r\nlocation: /other\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".encode()
+        )
+        await writer.drain()
+        writer.close()
+
+    @property
+    def states(self) -> list[str]:
+        return [str(json.loads(body)["task"]["status"]["state"]) for _, body in self.taken]
+
+
+@asynccontextmanager
+async def receiving(folder: Path) -> AsyncIterator[Receiver]:
+    files = certificate(folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*files)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        receiver = Receiver(int(listener.getsockname()[1]), files[0])
+        server = await asyncio.start_server(receiver.take, sock=listener, ssl=context)
+        async with server:
+            yield receiver
+
+
+async def loopback(_host: str) -> Sequence[str]:
+    return ["127.0.0.1"]
+
+
+@pytest.fixture
+async def receiver(tmp_path: Path, api: UsersApi, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Receiver]:
+    """A host that the sender of ada's process reaches, as it would the internet's."""
+    monkeypatch.setattr(pushes, "_LOOK_S", 0.02)
+    monkeypatch.setattr(pushes, "_AGAIN", timedelta(0))
+    monkeypatch.setattr(pushes, "_FIRST_PAUSE", timedelta(0))
+    async with receiving(tmp_path) as receiver:
+        network = PushNetwork(
+            loopback, lambda _: True, receiver.port, lambda: ssl.create_default_context(cafile=receiver.trust)
+        )
+        sender: Any = api.calling.sender
+        sender._network = network
+        sending = asyncio.ensure_future(sender.run())
+        yield receiver
+        await cancel(sending)
+
+
+@pytest.fixture
+async def caller(api: UsersApi, ada: Client) -> AsyncIterator[CallingAgent]:
+    async with calling_agent(api, ada, push_hosts=[HOSTNAME], may_approve=True) as caller:
+        yield caller
+
+
+WORDS = {
+    "id": "the id of the address",
+    "token": "visible characters",
+    "credentials": "visible characters",
+    "scheme": "bearer or basic",
+}
+"""Of refusals, by the field; those of an address differ."""
+
+
+def has_ended(api: UsersApi, task: str) -> bool:
+    """Whether nothing more is sent to the address of a task."""
+    with api.all_rows.reading() as connection:
+        query = task_pushes.select().where(task_pushes.c.turn_id == task)
+        return connection.execute(query).one().ended_at is not None
+
+
+def begun(text: str, **push: object) -> dict[str, object]:
+    config = {"id": "p1", "url": URL, **push}
+    configuration = {"returnImmediately": True, "taskPushNotificationConfig": config}
+    return {"message": message(text), "configuration": configuration}
+
+
+async def test_a_caller_is_notified_of_the_end_and_can_tell_by_whom(caller: CallingAgent, receiver: Receiver) -> None:
+    proof = {"token": "mine", "authentication": {"scheme": "Bearer", "credentials": "theirs"}}
+    task = (await caller.result("SendMessage", begun("hello", **proof)))["task"]
+    await eventually(lambda: receiver.taken, "the notification")
+    head, body = receiver.taken[0]
+    assert (head["request"], head["host"]) == ("POST /task?of=ada HTTP/1.1", HOSTNAME)
+    assert (head["x-a2a-notification-token"], head["authorization"]) == ("mine", "Bearer theirs")
+    shown = json.loads(body)["task"]
+    assert (shown["id"], shown["status"]["state"]) == (task["id"], "TASK_STATE_COMPLETED")
+    at, _, mac = head["x-hermesops-signature"].partition(",v1=")
+    signed = f"{at.removeprefix('t=')}.".encode() + body
+    assert mac == hmac.new(sha256(caller.key.encode()).hexdigest().encode(), signed, sha256).hexdigest()
+    assert caller.key not in str(receiver.taken)
+    assert receiver.states == ["TASK_STATE_COMPLETED"]
+
+
+async def test_a_request_for_approval_is_notified_and_then_the_end(
+    api: UsersApi, caller: CallingAgent, receiver: Receiver
+) -> None:
+    api.agent.says = False
+    task = (await caller.result("SendMessage", begun("hello")))["task"]["id"]
+    await eventually(lambda: api.agent.runs, "the run")
+    api.agent.push(api.agent.run, "approval.request", **REQUEST)
+    await eventually(lambda: receiver.states == ["TASK_STATE_INPUT_REQUIRED"], "the request")
+    await caller.result(
+        "SendMessage", {"message": message("yes", taskId=task), "configuration": {"returnImmediately": True}}
+    )
+    api.agent.end(api.agent.run, "done")
+    await eventually(lambda: receiver.states[1:] == ["TASK_STATE_COMPLETED"], "the end")
+
+
+@pytest.mark.parametrize("status", ["204 No Content", "307 Moved"])
+async def test_a_host_that_refuses_is_notified_again_and_no_redirect_is_followed(
+    caller: CallingAgent, receiver: Receiver, status: str
+) -> None:
+    receiver.fails, receiver.status = 2, status
+    await caller.result("SendMessage", begun("hello"))
+    tries = 3 if status.startswith("204") else pushes.MOST_TRIES
+    await eventually(lambda: len(receiver.taken) == tries, "the tries")
+    await caller.send("more")  # the sender has looked again meanwhile
+    assert len(receiver.taken) == tries
+    assert {head["request"] for head, _ in receiver.taken} == {"POST /task?of=ada HTTP/1.1"}
+
+
+async def test_an_address_outside_the_internet_and_another_name_get_nothing(
+    api: UsersApi, caller: CallingAgent, receiver: Receiver
+) -> None:
+    sender: Any = api.calling.sender
+    network: PushNetwork = sender._network
+    sender._network = replace(network, is_allowed=is_of_internet)
+    for number, changed in enumerate(
+        (replace(network, is_allowed=is_of_internet), replace(network, verify=ssl.create_default_context))
+    ):
+        sender._network = changed
+        task = (await caller.result("SendMessage", begun(str(number))))["task"]["id"]
+        await eventually(partial(has_ended, api, task), "the end of the address")
+    assert not receiver.taken
+
+
+async def test_a_host_that_the_user_allows_no_more_gets_nothing(
+    api: UsersApi, ada: Client, caller: CallingAgent, receiver: Receiver
+) -> None:
+    api.agent.says = False
+    task = (await caller.result("SendMessage", begun("hello")))["task"]["id"]
+    await ada.ask("DELETE", f"/callers/{caller.id}")
+    await eventually(lambda: api.agent.runs, "the run")
+    api.agent.end(api.agent.run, "done")
+    await eventually(lambda: has_ended(api, task), "the end of the address")
+    assert not receiver.taken
+
+
+async def test_an_address_that_does_not_open_holds_no_other_up(
+    api: UsersApi, caller: CallingAgent, receiver: Receiver
+) -> None:
+    api.agent.says = False
+    task = (await caller.result("SendMessage", begun("hello")))["task"]["id"]
+    lost = {"taskId": task, "id": "lost", "url": URL}
+    await caller.result("CreateTaskPushNotificationConfig", lost)
+    with api.all_rows.writing() as connection:
+        is_it = task_pushes.c.id == "lost"
+        connection.execute(task_pushes.update().where(is_it).values(content="hs1.other.x"))
+    await eventually(lambda: api.agent.runs, "the run")
+    api.agent.end(api.agent.run, "done")
+    await eventually(lambda: receiver.states == ["TASK_STATE_COMPLETED"], "the notification")
+
+
+async def test_addresses_are_listed_changed_and_deleted_by_their_caller(
+    api: UsersApi, ada: Client, caller: CallingAgent
+) -> None:
+    api.agent.says = False
+    task = (await caller.result("SendMessage", begun("hello")))["task"]["id"]
+    named = {"taskId": task, "id": "p1"}
+    assert (await caller.result("GetTaskPushNotificationConfig", named))["url"] == URL
+    await caller.result("CreateTaskPushNotificationConfig", named | {"url": f"https://{HOSTNAME}/2"})
+    for number in range(MOST - 1):
+        await caller.result("CreateTaskPushNotificationConfig", {"taskId": task, "id": f"q{number}", "url": URL})
+    more = {"taskId": task, "id": "r", "url": URL}
+    assert await caller.code("CreateTaskPushNotificationConfig", more) == -32602
+    listed = await caller.result("ListTaskPushNotificationConfigs", {"taskId": task})
+    assert {config["id"] for config in listed["configs"]} == {"p1", *(f"q{number}" for number in range(MOST - 1))}
+    async with calling_agent(api, ada, push_hosts=[HOSTNAME]) as other:
+        for method in ("GetTaskPushNotificationConfig", "DeleteTaskPushNotificationConfig"):
+            assert await other.code(method, named) == -32001
+    await caller.result("DeleteTaskPushNotificationConfig", named)
+    assert await caller.code("GetTaskPushNotificationConfig", named) == -32001
+
+
+@each_case(
+    "changes",
+    [
+        {"url": "http://hooks.example.com/"},
+        {"url": "https://other.example.com/"},
+        {"url": "https://hooks.example.com.evil.test/"},
+        {"url": "https://hooks.example.com:8443/"},
+        {"url": "https://user@hooks.example.com/"},
+        {"url": "https://hooks.example.com@evil.test/"},
+        {"url": "https://hooks.example.com/#f"},
+        {"url": "https://hooks.example.com/a b"},
+        {"url": "https://hooks.example.com/\r\nx: y"},
+        {"url": "https://[::1]/"},
+        {"url": "https://127.0.0.1/"},
+        {"url": "https://hooks.example.com/" + "x" * 1_000},
+        {"url": "file:///etc/passwd"},
+        {"url": "https://hooks.example.com:x/"},
+        {"id": "../p"},
+        {"token": "a\r\nb"},
+        {"token": "x" * 1_001},
+        {"scheme": "Digest"},
+        {"credentials": "é"},
+    ],
+    ids=str,
+)
+def test_other_addresses_are_refused(changes: dict[str, Any]) -> None:
+    words = WORDS.get(next(iter(changes)), "an address begins with https|does not allow notifications|is no URL")
+    push = Push("t", "p", URL)
+    refuse_address(push, [HOSTNAME])
+    with pytest.raises(PushRefusedError, match=words):
+        refuse_address(replace(push, **changes), [HOSTNAME, "127.0.0.1"])
+
+
+@each_case(
+    "address",
+    [
+        *("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.0.1", "169.254.169.254", "100.64.0.1", "0.1.2.3", "::1"),
+        *("fe80::1%eth0", "fd00::1", "::ffff:10.0.0.1", "224.0.0.1", "ff02::1", "2002:0a00:0001::", "240.0.0.1", "::"),
+        "64:ff9b::a00:1",
+    ],
+    ids=str,
+)
+def test_private_and_special_addresses_are_none_of_the_internet(address: str) -> None:
+    assert not is_of_internet(address)
+
+
+def test_others_are() -> None:
+    assert is_of_internet("93.184.216.34")
+    assert is_of_internet("2606:2800:220:1:248:1893:25c8:1946")
+    assert is_host("a.example.com")
+    assert not any(map(is_host, ("a", "1.2.3.4", "a..b", "a.b:1", "A.example.com", "a.example.com.", "x" * 254)))
+
+
+def test_a_signature_is_of_its_key_moment_and_body() -> None:
+    signed = {signature(key, at, body) for key in ("a", "b") for at in (1, 2) for body in (b"x", b"y")}
+    assert len(signed) == 8
