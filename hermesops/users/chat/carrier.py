@@ -237,20 +237,30 @@ class TurnCarrier:
             self._events.add(turn.id, "approval", {"id": str(number), **request})
 
     async def _settle(self, turn: Turn) -> None:
-        """Show which requests for approval were answered, or by nobody in time."""
+        """Show which requests for approval were answered, or by nobody in time; later, while the database is away."""
         shown = self._events.unresolved(turn.id)
         if not shown:
             return
-        for approval in await self._of_rows(self._rows.approvals.list, turn.id):
+        try:
+            approvals = await asyncio.to_thread(self._rows.approvals.list, turn.id)
+        except UnavailableError:
+            return
+        for approval in approvals:
             if str(approval.number) in shown and not approval.is_waiting:
                 choice = approval.choice or "expired"
                 self._events.add(turn.id, "resolved", {"id": str(approval.number), "choice": choice})
 
     async def _needs_a_look(self, turn: Turn) -> bool:
-        """Whether the run has ended though its events do not say so, or the user wants it stopped."""
+        """Whether the run has ended though its events do not say so, or the user wants it stopped.
+
+        Unknown while the database is away: pieces of the answer go on without it.
+        """
         await self._settle(turn)
-        now = await self._of_rows(self._clock)
-        present = await self._of_rows(self._turns.get, turn.user_id, turn.id)
+        try:
+            now = await asyncio.to_thread(self._clock)
+            present = await asyncio.to_thread(self._turns.get, turn.user_id, turn.id)
+        except UnavailableError:
+            return False
         if present is None or present.has_ended:
             return True
         with suppress(AgentEndedError):

@@ -54,6 +54,7 @@ async def test_a_turn_goes_on_once_the_database_is_back(
             api.agent.push(api.agent.run, "message.delta", delta="first ")
             assert (await anext(events)).data == {"text": "first "}
             postgresql_server.crash()
+            await pause(3 * carrier._LOOK_S)  # nothing comes for so long that its carrier looks at the rows
             try:
                 api.agent.push(api.agent.run, "approval.request", command="rm -r /", choices=["once", "deny"])
                 api.agent.push(api.agent.run, "message.delta", delta="second ")

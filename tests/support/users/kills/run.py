@@ -31,8 +31,8 @@ class Size:
         every_s: Seconds between two kills on average.
         away_s: Seconds at most until a dead part is started again.
         hang_share: Share of parts that do not die, and hang.
-        hang_s: Seconds for which they do, at least and at most. The most is more than a lease of a turn, so that others
-            go on with what the hanging process had; then it comes back.
+        hang_s: Seconds for which they do, at least and at most. The most is more than any lease, and than the time
+            after which a message counts as lost: others go on with what the hanging process had, then it comes back.
         habits: Of users who chat; every third one reads by a WebSocket.
     """
 
@@ -42,7 +42,7 @@ class Size:
     every_s: float = 5.0
     away_s: float = 2.0
     hang_share: float = 0.25
-    hang_s: tuple[float, float] = (3.0, 25.0)
+    hang_s: tuple[float, float] = (3.0, 45.0)
     habits: Habits = field(default_factory=Habits)
 
 
