@@ -9,15 +9,16 @@ from starlette.responses import Response
 
 from hermesops.console.front import Front
 from hermesops.console.parts import Console, console_of
-from hermesops.console.routes import alerts, assets, changes, events, fleet, instances, operations, runbooks
+from hermesops.console.routes import actions, alerts, assets, events, fleet, instances, operations, rollouts, runbooks
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.observability.browser import BrowserGate
 
 ROUTES = (
     *fleet.ROUTES,
     *instances.ROUTES,
-    *changes.ROUTES,
+    *actions.ROUTES,
     *operations.ROUTES,
+    *rollouts.ROUTES,
     *alerts.ROUTES,
     *runbooks.ROUTES,
     *events.ROUTES,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hermesops.console.changes import Changes
+from hermesops.console.actions.running import RunningActions
 from hermesops.console.live import Streams
 from hermesops.console.rendering import Pages
 from hermesops.console.sources import Sources
@@ -22,7 +22,7 @@ class Console:
     pages: Pages
     sources: Sources
     streams: Streams
-    changes: Changes
+    running: RunningActions
 
     @classmethod
     def of(cls, container: "Container", named: str) -> "Console":
@@ -32,7 +32,7 @@ class Console:
             named: The name that commands have to give by ``--env``; empty where that is not needed.
         """
         sources = Sources(container)
-        return cls(container, Pages(container.env.name, named), sources, Streams(sources), Changes(container))
+        return cls(container, Pages(container.env.name, named), sources, Streams(sources), RunningActions(container))
 
 
 def console_of(request: "Request") -> Console:

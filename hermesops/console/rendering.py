@@ -46,6 +46,7 @@ class Pages:
             "runbook": runbook_of,
             "short": _short,
             "sign": _sign,
+            "span": span,
         }
         self._templates.globals |= {"prefix": PREFIX, "environment": environment}
 

@@ -75,5 +75,5 @@ async def serve(container: "Container", listener: socket.socket, gate: BrowserGa
     finally:
         server.should_exit = True
         await asyncio.gather(serving, return_exceptions=True)
-        for operation in await console.changes.close():
-            container.report(f"operation {operation.id} is left to the workers")
+        for name in await console.running.close():
+            container.report(f"{name} is left to the workers")

@@ -8,22 +8,17 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
+from hermesops.console.topics import READERS
 from hermesops.errors import UsageError
 from hermesops.model.fleet.health import Condition
-from hermesops.model.ids import InstanceId
 from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts
-from hermesops.views import operations as operation_shapes
-from hermesops.views.access import certificates as certificate_shapes
-from hermesops.views.agents import backups as backup_shapes
 from hermesops.views.agents import fleet as fleet_shapes
-from hermesops.views.agents import instances as instance_shapes
 from hermesops.views.observability import alerts as alert_shapes
-from hermesops.views.operations import whose
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
@@ -40,15 +35,6 @@ _ALERTS_S = 3.0
 _TOPICS = 64
 """Shapes that are kept; the one that was used least recently goes first."""
 
-_LISTED = 200
-"""Operations in the list of ended and running ones."""
-
-_OF_INSTANCE = 20
-"""Operations on the page of an instance."""
-
-_NEWEST = 5
-"""Backups and certificates on the page of an instance."""
-
 _GROWING = frozenset({"for_s", "age_s", "oldest_s"})
 """Fields that grow by themselves: no change."""
 
@@ -62,8 +48,8 @@ class Topic:
     """What a page is about.
 
     Attributes:
-        kind: ``fleet``, ``instances``, ``instance``, ``operations``, ``operation`` or ``alerts``.
-        name: Id of the instance or operation; of a list its ``--where``.
+        kind: ``fleet``, ``alerts``, or one of ``READERS``.
+        name: Id of the subject; of a list its ``--where``.
     """
 
     kind: str
@@ -136,17 +122,14 @@ class Sources:
             return self._alerts
 
     async def _read(self, topic: Topic) -> Mapping[str, Any]:
-        readers: Mapping[str, Callable[[str], Awaitable[Mapping[str, Any]]]] = {
-            "fleet": self._fleet,
-            "instances": self._instances,
-            "instance": self._instance,
-            "operations": self._operations,
-            "operation": self._operation,
-            "alerts": self._open_alerts,
-        }
-        if topic.kind not in readers:
+        if topic.kind == "fleet":
+            return await self._fleet(topic.name)
+        if topic.kind == "alerts":
+            return await self._open_alerts()
+        reader = READERS.get(topic.kind)
+        if reader is None:
             raise UsageError(f"there is no page about {topic.kind!r}")
-        return await readers[topic.kind](topic.name)
+        return await asyncio.to_thread(reader, self.container, topic.name)
 
     async def _fleet(self, where: str) -> Mapping[str, Any]:
         fleet, known = self.container.fleet, await self.alerts()
@@ -157,63 +140,7 @@ class Sources:
 
         return await asyncio.to_thread(read)
 
-    async def _instances(self, where: str) -> Mapping[str, Any]:
-        instances, now = self.container.instance_list, self.container.now
-
-        def read() -> Mapping[str, Any]:
-            at = now()
-            return {"instances": [instance_shapes.listed(row, at) for row in instances.read(instances.selector(where))]}
-
-        return await asyncio.to_thread(read)
-
-    async def _instance(self, instance_id: str) -> Mapping[str, Any]:
-        return await asyncio.to_thread(self._instance_now, InstanceId(instance_id))
-
-    def _instance_now(self, instance_id: InstanceId) -> Mapping[str, Any]:
-        container = self.container
-        instance, at = container.instances.get(instance_id), container.now()
-        certificates = container.machine_certificates.of_instance(instance)
-        return {
-            "instance": instance_shapes.listed(container.instance_list.of(instance), at),
-            "operations": [
-                operation_shapes.operation(row)
-                for row in container.operation_directory.of_instance(instance.id, _OF_INSTANCE)
-            ],
-            "backups": [
-                backup_shapes.backup(row, instance.title) for row in container.backup_rows.list(instance)[:_NEWEST]
-            ],
-            "certificates": [certificate_shapes.certificate(instance.title, row, at) for row in certificates[:_NEWEST]],
-        }
-
-    async def _operations(self, _name: str) -> Mapping[str, Any]:
-        directory = self.container.operation_directory
-
-        def read() -> Mapping[str, Any]:
-            rows = directory.recent(_LISTED)
-            return {
-                "operations": [
-                    {**operation_shapes.operation(row), "about": operation_shapes.whose(row)} for row in rows
-                ]
-            }
-
-        return await asyncio.to_thread(read)
-
-    async def _operation(self, operation_id: str) -> Mapping[str, Any]:
-        directory = self.container.operation_directory
-
-        def read() -> Mapping[str, Any]:
-            history = directory.history(operation_id)
-            row = history.operation
-            return {
-                **operation_shapes.history(history),
-                "about": whose(row),
-                "instance_id": row.instance_id,
-                "has_ended": row.status.has_ended,
-            }
-
-        return await asyncio.to_thread(read)
-
-    async def _open_alerts(self, _name: str) -> Mapping[str, Any]:
+    async def _open_alerts(self) -> Mapping[str, Any]:
         known, at = await self.alerts(), await asyncio.to_thread(self.container.now)
         return {
             "has_monitoring": self.container.monitoring.is_known,

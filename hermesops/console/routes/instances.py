@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hermesops.console.changes import CHANGES
+from hermesops.console.actions.action import About
+from hermesops.console.actions.table import about
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
 from hermesops.console.sources import Topic
@@ -56,7 +57,7 @@ async def show(request: Request) -> Response:
     console, topic = console_of(request), Topic("instance", request.path_params["id"])
     snapshot = await console.sources.snapshot(topic)
     return console.pages.page(
-        "instance", topic=topic, digest=snapshot.digest, changes=CHANGES, id=topic.name, **snapshot.shape
+        "instance", topic=topic, digest=snapshot.digest, actions=about(About.INSTANCE), id=topic.name, **snapshot.shape
     )
 
 

@@ -39,6 +39,14 @@ _OBSERVE_S = 1.0
 
 
 @dataclass(frozen=True)
+class Preview:
+    """A command that was not given: the rollout before it, and the rows that it would write."""
+
+    before: Rollout
+    transition: Transition
+
+
+@dataclass(frozen=True)
 class RolloutCommands:
     """Commands of operators to the rollouts of one environment, each by the rollout's id or an empty text.
 
@@ -101,6 +109,16 @@ class RolloutCommands:
         """Roll back all targets that run the release because of a rollout."""
         decide = partial(commands.roll_back, lose=lose, even_revoked=even_revoked)
         return self._give(text, decide, why=why or "rolled back")
+
+    def preview(self, text: str, decide: Decide) -> Preview:
+        """The rows that a command would write now; every check of it runs, nothing is written.
+
+        Args:
+            decide: One of ``hermesops.agents.rollout.operators.commands``.
+        """
+        records = self._rollouts.records(self._rollouts.find(text).id)
+        command = OperatorCommand(self.registry.actor, "dry run", self.registry.now())
+        return Preview(records.rollout, decide(records, command))
 
     async def follow(self, operations: Operations, rollout_id: RolloutId, show: Show) -> Rollout:
         """Run a rollout until it ends or halts. If another process runs it, watch that; if that stops, run it here.

@@ -1,0 +1,67 @@
+"""Every action of every page, by its subject and its name; and the subjects that addresses name."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from hermesops.console.actions import instances, rollouts
+from hermesops.console.actions.action import About, Action, Subject
+from hermesops.model.ids import InstanceId
+from hermesops.model.rollout.records import RolloutId
+from hermesops.model.unknown_name import unknown_name
+
+if TYPE_CHECKING:
+    from hermesops.app.container import Container
+
+ACTIONS: Sequence[Action] = (*instances.ACTIONS, *rollouts.ACTIONS)
+
+
+def about(subject: About) -> Mapping[str, Action]:
+    """The actions of one kind of subject, by their names."""
+    return {action.name: action for action in ACTIONS if action.about is subject}
+
+
+def find(kind: str, name: str) -> Action | None:
+    """The action of a kind of subject, as addresses name both; ``None`` where there is none."""
+    return next((action for action in ACTIONS if action.about == kind and action.name == name), None)
+
+
+async def subject_of(container: "Container", kind: About, subject_id: str) -> Subject:
+    """The subject that an address names.
+
+    Raises:
+        UsageError: There is none of that id.
+    """
+    return await asyncio.to_thread(_SUBJECTS[kind], container, subject_id)
+
+
+def _fleet(container: "Container", _id: str) -> Subject:
+    return Subject("", "", container.env.name, "")
+
+
+def _instance(container: "Container", instance_id: str) -> Subject:
+    """An instance; in commands by its user, or by its id where the user has a newer one."""
+    instance = container.instances.get(InstanceId(instance_id))
+    same = container.instances.find(instance.title)
+    name = instance.title if same.id == instance.id else instance.id
+    return Subject(instance.id, name, instance.title, f"instances/{instance.id}")
+
+
+def _rollout(container: "Container", rollout_id: str) -> Subject:
+    rollout = container.rollouts.get(RolloutId(rollout_id))
+    return Subject(rollout.id, rollout.id, rollout.id, f"rollouts/{rollout.id}")
+
+
+def _freeze(container: "Container", freeze_id: str) -> Subject:
+    freeze = next((row for row in container.freezes.list(past=True) if row.id == freeze_id), None)
+    if freeze is None:
+        raise unknown_name("freeze", freeze_id)
+    return Subject(freeze.id, freeze.id, freeze.id, "rollouts")
+
+
+_SUBJECTS: "Mapping[About, Callable[[Container, str], Subject]]" = {
+    About.FLEET: _fleet,
+    About.INSTANCE: _instance,
+    About.ROLLOUT: _rollout,
+    About.FREEZE: _freeze,
+}

@@ -1,0 +1,57 @@
+"""Rollouts: the list with freezes, and each with its stages, gates, decisions and actions."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hermesops.console.actions.action import About
+from hermesops.console.actions.table import about
+from hermesops.console.front import PREFIX
+from hermesops.console.parts import console_of
+from hermesops.console.sources import Topic
+from hermesops.views.listing import containing
+
+_MOST = 100
+"""Agents of a rollout that are listed; a search finds the others."""
+
+
+async def list_(request: Request) -> Response:
+    """Rollouts that have not ended, then those that have; ``q`` of the address chooses them."""
+    console, text, topic = console_of(request), request.query_params.get("q", ""), Topic("rollouts")
+    snapshot = await console.sources.snapshot(topic)
+    return console.pages.page(
+        "rollouts",
+        topic=topic,
+        digest=snapshot.digest,
+        rollouts=snapshot.shape,
+        unfinished=containing(snapshot.shape["unfinished"], text),
+        ended=containing(snapshot.shape["ended"], text),
+        filters={"q": text},
+    )
+
+
+async def show(request: Request) -> Response:
+    """One rollout; agents that change or failed come first, ``q`` of the address chooses them."""
+    console, text = console_of(request), request.query_params.get("q", "")
+    topic = Topic("rollout", request.path_params["id"])
+    snapshot = await console.sources.snapshot(topic)
+    targets = sorted(containing(snapshot.shape["targets"], text), key=_is_calm)
+    return console.pages.page(
+        "rollout",
+        topic=topic,
+        digest=snapshot.digest,
+        actions=about(About.ROLLOUT),
+        id=topic.name,
+        shown=targets[:_MOST],
+        count=len(targets),
+        filters={"q": text},
+        **snapshot.shape,
+    )
+
+
+def _is_calm(target: object) -> bool:
+    """Whether nothing happens to a target, and nothing has failed."""
+    return isinstance(target, dict) and target["state"] in {"waiting", "healthy", "deferred", "soaking"}
+
+
+ROUTES = (Route(f"{PREFIX}rollouts", list_), Route(f"{PREFIX}rollouts/{{id}}", show))

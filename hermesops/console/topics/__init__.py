@@ -1,0 +1,20 @@
+"""Readers of the shapes that pages show, by the kind of their topic; each reads the registry alone, and blocks."""
+
+from typing import TYPE_CHECKING, Any
+
+from hermesops.console.topics import instances, operations, rollouts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from hermesops.app.container import Container
+
+READERS: "Mapping[str, Callable[[Container, str], Mapping[str, Any]]]" = {
+    "instances": instances.listed,
+    "instance": instances.shown,
+    "operations": operations.listed,
+    "operation": operations.shown,
+    "rollouts": rollouts.listed,
+    "rollout": rollouts.shown,
+}
+"""Each is given the name of the topic."""
