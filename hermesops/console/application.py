@@ -9,7 +9,20 @@ from starlette.responses import Response
 
 from hermesops.console.front import Front
 from hermesops.console.parts import Console, console_of
-from hermesops.console.routes import actions, alerts, assets, events, fleet, instances, operations, rollouts, runbooks
+from hermesops.console.routes import (
+    actions,
+    alerts,
+    asking,
+    assets,
+    events,
+    fleet,
+    instances,
+    listings,
+    operations,
+    releases,
+    rollouts,
+    runbooks,
+)
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.observability.browser import BrowserGate
 
@@ -21,6 +34,9 @@ ROUTES = (
     *rollouts.ROUTES,
     *alerts.ROUTES,
     *runbooks.ROUTES,
+    *releases.ROUTES,
+    *listings.ROUTES,
+    *asking.ROUTES,
     *events.ROUTES,
     *assets.ROUTES,
 )

@@ -29,7 +29,7 @@ class About(StrEnum):
     OPERATION = "operations"
     ROLLOUT = "rollouts"
     FREEZE = "freezes"
-    ALERT = "alerts"
+    RUNBOOK = "runbooks"
 
 
 @dataclass(frozen=True)

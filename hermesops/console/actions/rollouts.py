@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hermesops.agents.rollout.operators import commands
 from hermesops.agents.rollout.plan.requests import RolloutRequest
-from hermesops.agents.rollout.plan.specs import refuse_spec
+from hermesops.agents.rollout.plan.specs import chosen_spec
 from hermesops.base.typed_values import seconds, share, until
 from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Field, Preview
 from hermesops.console.actions.operations import DRY_RUN
@@ -146,7 +146,7 @@ def _start(container: "Container", request: ActionRequest) -> RolloutRequest:
         UsageError: A value cannot be read, or no rollout can be carried out with it.
     """
     spec = replace(_spec(request), two_person_above=container.env.settings.two_person_above)
-    refuse_spec(spec)
+    spec = chosen_spec(spec, vitals=request.value("vitals"))
     action = RolloutAction(request.value("action") or RolloutAction.SLOT)
     everybody = request.is_on("everybody")
     return RolloutRequest(request.value("release"), request.value("where"), everybody, spec, action, request.reason)
@@ -154,13 +154,15 @@ def _start(container: "Container", request: ActionRequest) -> RolloutRequest:
 
 def _spec(request: ActionRequest) -> Spec:
     """The spec of the fields of a page; every other value is the command's default."""
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {name: request.value(name) for name in ("despite_alerts", "emergency")}
     if stages := request.value("stages"):
         values["stages"] = tuple(share(part, "--stages") for part in stages.split(","))
     if soak := request.value("soak"):
         values["soak_s"] = seconds(soak, "--soak")
     if settle := request.value("settle"):
         values["settle_s"] = seconds(settle, "--settle")
+    if max_unavailable := request.value("max_unavailable"):
+        values["max_unavailable"] = share(max_unavailable, "--max-unavailable")
     if drill := request.value("drill"):
         values["drill"] = DrillPolicy(drill)
     if on_halt := request.value("on_halt"):
@@ -187,6 +189,10 @@ ACTIONS = (
             Field("stages", "Stages", "--stages"),
             Field("soak", "Soak", "--soak"),
             Field("settle", "Between batches", "--settle"),
+            Field("max_unavailable", "Changing at once, as 10%", "--max-unavailable"),
+            Field("vitals", "Vitals of the health gate; none for no gate", "--vitals"),
+            Field("despite_alerts", "Despite open alerts, because", "--despite-alerts"),
+            Field("emergency", "Emergency, because", "--emergency"),
             Field("drill", "Rehearsal", "--drill", tuple(DrillPolicy)),
             Field("on_halt", "Rolled back after a halt", "--on-halt", tuple(HaltRollback)),
             Field("action", "Action", "--action", ("slot", "machine")),

@@ -4,16 +4,18 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hermesops.console.actions import instances, rollouts
+from hermesops.base import assets
+from hermesops.console.actions import instances, rollouts, runbooks
 from hermesops.console.actions.action import About, Action, Subject
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout.records import RolloutId
 from hermesops.model.unknown_name import unknown_name
+from hermesops.observability.runbook.document import load
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
 
-ACTIONS: Sequence[Action] = (*instances.ACTIONS, *rollouts.ACTIONS)
+ACTIONS: Sequence[Action] = (*instances.ACTIONS, *rollouts.ACTIONS, *runbooks.ACTIONS)
 
 
 def about(subject: About) -> Mapping[str, Action]:
@@ -59,9 +61,15 @@ def _freeze(container: "Container", freeze_id: str) -> Subject:
     return Subject(freeze.id, freeze.id, freeze.id, "rollouts")
 
 
+def _runbook(_container: "Container", name: str) -> Subject:
+    runbook = load(assets.folder("runbooks"), name)
+    return Subject(runbook.name, runbook.name, runbook.name, f"runbooks/{runbook.name}")
+
+
 _SUBJECTS: "Mapping[About, Callable[[Container, str], Subject]]" = {
     About.FLEET: _fleet,
     About.INSTANCE: _instance,
     About.ROLLOUT: _rollout,
     About.FREEZE: _freeze,
+    About.RUNBOOK: _runbook,
 }

@@ -12,18 +12,12 @@ from hermesops.console.actions.action import About
 from hermesops.console.actions.table import about
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
+from hermesops.console.routes.paging import page_of
 from hermesops.console.sources import Topic
-from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
 from hermesops.views.agents import drift as drift_shapes
 from hermesops.views.agents.instance_reports import report as report_shape
 from hermesops.views.listing import containing
-
-_MOST = 100
-"""Rows of a page of the list."""
-
-_DIGITS = 6
-"""Of the number of a page."""
 
 _EVENTS = 100
 """Newest events of a timeline that are shown."""
@@ -33,20 +27,13 @@ async def list_(request: Request) -> Response:
     """Instances, a hundred at once; ``where``, ``q`` and ``page`` of the address choose them."""
     console, query = console_of(request), request.query_params
     where, text = query.get("where", ""), query.get("q", "")
-    number = _number(query.get("page", "1"))
     topic = Topic("instances", where)
     snapshot = await console.sources.snapshot(topic)
-    rows = containing(snapshot.shape["instances"], text)
-    pages = max(1, -(-len(rows) // _MOST))
-    number = min(number, pages)
     return console.pages.page(
         "instances",
         topic=topic,
         digest=snapshot.digest,
-        rows=rows[(number - 1) * _MOST : number * _MOST],
-        count=len(rows),
-        number=number,
-        pages=pages,
+        page=page_of(containing(snapshot.shape["instances"], text), query.get("page", "1")),
         others=urlencode({"where": where, "q": text}),
         filters={"where": where, "q": text},
     )
@@ -76,12 +63,6 @@ async def timeline(request: Request) -> Response:
     past = await console.container.timelines.of(instance, None)
     rows = drift_shapes.changes(past.happenings)
     return console.pages.page("timeline", rows=rows[: -_EVENTS - 1 : -1], count=len(rows), problem=past.problem)
-
-
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS or int(text) < 1:
-        raise UsageError("a page has a number from 1 on", field="page")
-    return int(text)
 
 
 _ONE = f"{PREFIX}instances/{{id}}"

@@ -49,9 +49,20 @@ async def show(request: Request) -> Response:
     )
 
 
+async def approvals(request: Request) -> Response:
+    """Stages that wait for a second operator, and the commands with which they sign."""
+    console, topic = console_of(request), Topic("approvals")
+    snapshot = await console.sources.snapshot(topic)
+    return console.pages.page("approvals", topic=topic, digest=snapshot.digest, rows=snapshot.shape["rollouts"])
+
+
 def _is_calm(target: object) -> bool:
     """Whether nothing happens to a target, and nothing has failed."""
     return isinstance(target, dict) and target["state"] in {"waiting", "healthy", "deferred", "soaking"}
 
 
-ROUTES = (Route(f"{PREFIX}rollouts", list_), Route(f"{PREFIX}rollouts/{{id}}", show))
+ROUTES = (
+    Route(f"{PREFIX}rollouts", list_),
+    Route(f"{PREFIX}rollouts/{{id}}", show),
+    Route(f"{PREFIX}approvals", approvals),
+)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from hermesops.console.topics import instances, operations, rollouts
+from hermesops.console.topics import instances, listings, operations, rollouts, runbooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 READERS: "Mapping[str, Callable[[Container, str], Mapping[str, Any]]]" = {
     "instances": instances.listed,
     "instance": instances.shown,
+    "listing": listings.rows,
     "operations": operations.listed,
     "operation": operations.shown,
     "rollouts": rollouts.listed,
     "rollout": rollouts.shown,
+    "approvals": rollouts.approvals,
+    "run": runbooks.run,
 }
 """Each is given the name of the topic."""

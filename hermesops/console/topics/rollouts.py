@@ -55,6 +55,17 @@ def shown(container: "Container", rollout_id: str) -> Mapping[str, Any]:
     }
 
 
+def approvals(container: "Container", _name: str) -> Mapping[str, Any]:
+    """Rollouts with a stage that waits for a second operator."""
+    rows = []
+    for row in container.rollouts.list(unfinished=True):
+        records = container.rollouts.records(row.id)
+        stage = _approval(records, container.rollouts.progress(records).stages)
+        if stage:
+            rows.append({**shapes.rollout(row), "stage": stage})
+    return {"rollouts": rows}
+
+
 def _gates(gates: Mapping[str, Any]) -> Sequence[Mapping[str, str]]:
     """The verdict of each gate that judged, with the figures behind it."""
     verdicts = [(name, gates.get(name)) for name in _GATES]

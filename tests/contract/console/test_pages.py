@@ -26,6 +26,8 @@ from hermesops.console.actions.action import About
 from hermesops.console.actions.table import ACTIONS
 from hermesops.console.application import ROUTES
 from hermesops.console.front import CONTENT_SECURITY_POLICY, LARGEST_BODY
+from hermesops.console.routes.asking import QUESTIONS
+from hermesops.console.topics.listings import LISTINGS
 from hermesops.model.ids import instance_subject
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
@@ -105,12 +107,23 @@ def paths_of(container: Container) -> list[str]:
     operations = [f"/console/operations/{row.id}" for row in container.operation_directory.list(ended=True)]
     rollouts = [f"/console/rollouts/{row.id}" for row in container.rollouts.list()]
     freezes = [f"/console/freezes/{row.id}" for row in container.freezes.list()]
-    subjects = {About.INSTANCE: [instance], About.ROLLOUT: rollouts, About.FREEZE: freezes, About.FLEET: ["/console"]}
+    runbook = ["/console/runbooks/gateway-down"]
+    subjects = {
+        About.INSTANCE: [instance],
+        About.ROLLOUT: rollouts,
+        About.FREEZE: freezes,
+        About.FLEET: ["/console"],
+        About.RUNBOOK: runbook,
+    }
     actions = [f"{of}/change/{action.name}" for action in ACTIONS for of in subjects[action.about]]
     return [
         *("/console/", *LISTS, "/console/runbooks"),
         *(instance, f"{instance}/report", f"{instance}/timeline", *operations, *actions),
         *rollouts,
+        *("/console/more", "/console/approvals"),
+        *(f"/console/{name}" for name in LISTINGS),
+        *(f"/console/{name}{part}" for name in QUESTIONS for part in ("", "/answer")),
+        *("/console/releases/none", "/console/cells/cell1", "/console/cells/cell1/preview", "/console/runs/none"),
         *(f"/console/runbooks/{name}" for name in ("gateway-down", "rollout-halted")),
     ]
 
