@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
@@ -21,6 +22,7 @@ from hermesops.model.rollout.records import RolloutId, RolloutState
 from tests.support.pages.console import OWN, console_client, container_of
 from tests.support.real.commands.command import Command, local_world
 from tests.support.releases.simulated import built
+from tests.support.vendor.outside_changes import delete_behind_its_back
 
 pytestmark = pytest.mark.turns(150)
 
@@ -250,3 +252,120 @@ async def test_a_rollout_is_paused_resumed_promoted_frozen_and_aborted_by_pages(
         assert freeze["id"] in (await client.get("/console/rollouts")).text
         await post(client, f"/console/freezes/{freeze['id']}/change/unfreeze", {}, "")
         assert (await fleet.ok("rollout", "freezes", "--json")).json["freezes"] == []
+
+
+async def transcripts(world: Command) -> list[dict[str, Any]]:
+    """Steps of runs of runbooks, the newest run first, by step with command and outcome."""
+    entries = (await world.ok("audit", "log", "--json")).json["entries"]
+    return [entry for entry in entries if entry["action"] == "runbook_run"]
+
+
+async def ran(client: httpx.AsyncClient, page: str) -> str:
+    """The page of a run that has ended."""
+
+    async def look() -> str | Pending[str]:
+        text = (await client.get(page)).text
+        return text if '<p role="status">runs</p>' not in text else Pending("runs")
+
+    return await until(look, what=page, timeout_s=240, every_s=0.5)
+
+
+@pytest.fixture(scope="module")
+async def broken(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    variables = {"HERMESOPS_LAST_BACKUP": "required", "HERMESOPS_GRACE_DAYS": "7"}
+    async with local_world(tmp_path_factory.mktemp("broken"), driver="sim", variables=variables) as command:
+        await command.ok("provision", "ada", "--plan", "light")
+        await command.ok("backup", "create", "ada")
+        yield command
+
+
+async def test_a_runbook_runs_by_its_page_as_by_its_command(broken: Command) -> None:
+    container = container_of(broken.environ)
+    run = about(About.RUNBOOK)["run"]
+    values = {"instance": "ada"}
+    async with console_client(container) as client:
+        await broken.ok("instance", "suspend", "ada", "--reason", "t")
+        words = await words_of(container, run, "instance-suspended", values)
+        dry = (await broken.ok(*(word for word in words if word != "--yes"), "--dry-run", "--json")).json
+        shape = await of_page(container, run, "instance-suspended", values)
+        assert [step["step"] for step in shape["steps"]] == [step["step"] for step in dry["steps"]]
+        path = "/console/runbooks/instance-suspended"
+        assert "hermesops instance resume ada" in (await client.get(path, params=values)).text
+        page = await post(client, f"{path}/change/run", values, "")
+        text = await ran(client, page)
+        assert "done: each step had the expected result" in text
+        assert "hermesops instance resume ada" in text
+
+        await broken.ok("instance", "suspend", "ada", "--reason", "t")
+        await broken.ok(*words)
+        by_command, by_page = (await transcripts(broken))[:2]
+        assert by_page["after"]["steps"] != []
+        assert [(step["step"], step["outcome"]) for step in by_page["after"]["steps"]] == [
+            (step["step"], step["outcome"]) for step in by_command["after"]["steps"]
+        ]
+        assert by_page["who"] == f"{by_command['who']} via console"
+
+
+async def test_a_machine_that_is_gone_is_replaced_by_pages_alone(broken: Command) -> None:
+    container = container_of(broken.environ)
+    lost = container.instances.find("ada").machine_id
+    await delete_behind_its_back(broken.home / "local" / "world", str(lost))
+    async with console_client(container) as client:
+        drift = (await client.get("/console/drift/answer")).text
+        assert all(text in drift for text in ("machine restorable", "backup restore ada --onto-new-machine"))
+        page = await post(client, "/console/runbooks/machine-gone/change/run", {"instance": "ada"}, "")
+        assert "done: each step had the expected result" in await ran(client, page)
+        assert "agree" in (await client.get("/console/drift/answer")).text
+        assert "hermesops stack up platform" in (await client.get("/console/platform/answer")).text
+        for path in ("/console/cost/answer", "/console/cells/cell1/preview"):
+            shown = await client.get(path)
+            assert (shown.status_code, "Unknown:" in shown.text) == (200, False), (path, shown.text)
+    assert container.instances.find("ada").machine_id != lost
+
+
+async def test_a_bulk_action_opens_an_operation_for_each_and_repeats_only_those_that_failed(fleet: Command) -> None:
+    container = container_of(fleet.environ)
+    await fleet.ok("instance", "suspend", "user-3", "--reason", "t")
+    async with console_client(container) as client:
+        page = (await client.get("/console/bulk/restart", params={"q": "user-"})).text
+        assert page.count("Refused now") == 1
+        assert page.count("hermesops instance restart user-") == 4
+        response = await client.post("/console/bulk/restart?q=user-", data={"reason": REASON}, headers=OWN)
+        batch = response.headers["hx-redirect"]
+        ids = re.findall(r"[0-9a-f-]{36}", unquote(batch))
+        assert len(ids) == 4  # three operations, and the instance that was refused
+        for operation_id in ids[:3]:
+            assert await ended(container, operation_id) is OperationStatus.DONE
+        shown = (await client.get(batch)).text
+        assert "3 of 3 done, 1 failed or refused" in shown
+        [again] = re.findall(r'id="again" href="([^"]+)"', shown)
+        await fleet.ok("instance", "resume", "user-3", "--reason", "t")
+        page = (await client.get(again)).text
+        assert page.count("hermesops instance restart user-") == page.count("hermesops instance restart user-3") == 1
+        response = await client.post(again, data={"reason": REASON}, headers=OWN)
+        [operation_id] = re.findall(r"[0-9a-f-]{36}", response.headers["hx-redirect"])
+        assert await ended(container, operation_id) is OperationStatus.DONE
+        assert "1 of 1 done, 0 failed or refused" in (await client.get(response.headers["hx-redirect"])).text
+        for query in ("ids=x", "q=nobody", f"ids={','.join(ids[3:] * 51)}"):
+            assert (await client.get(f"/console/bulk/restart?{query}")).status_code == 422, query
+
+
+async def test_an_operation_is_continued_and_abandoned_by_pages(world: Command) -> None:
+    container = container_of(world.environ)
+    await world.ok("provision", "cleo", "--plan", "light")
+    await world.ok("instance", "restart", "cleo", "--reason", "t", "--no-wait")
+    [left] = container.operation_directory.list(ended=False)
+    async with console_client(container) as client:
+        path = f"/console/operations/{left.id}"
+        assert all(text in (await client.get(path)).text for text in ("Continue…", "Abandon…"))
+        assert await post(client, f"{path}/change/continue", {}, "") == path
+        assert await ended(container, left.id) is OperationStatus.DONE
+        assert "already" in (await client.get(f"{path}/change/abandon")).text
+
+        await world.ok("instance", "restart", "cleo", "--reason", "t", "--no-wait")
+        [left] = container.operation_directory.list(ended=False)
+        path = f"/console/operations/{left.id}"
+        refused = await client.post(f"{path}/change/abandon", data={"reason": REASON, "typed": "x"}, headers=OWN)
+        assert refused.status_code == 422
+        await post(client, f"{path}/change/abandon", {}, left.id[:8])
+        assert container.operation_directory.get(left.id).status is OperationStatus.ABANDONED

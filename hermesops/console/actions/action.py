@@ -30,6 +30,7 @@ class About(StrEnum):
     ROLLOUT = "rollouts"
     FREEZE = "freezes"
     RUNBOOK = "runbooks"
+    ALERT = "alerts"
 
 
 @dataclass(frozen=True)

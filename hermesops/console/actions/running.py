@@ -1,6 +1,7 @@
 """Actions that pages have begun: they run in this process to their end, or are left to the workers."""
 
 import asyncio
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,11 @@ class RunningActions:
     container: "Container"
     _running: "dict[asyncio.Task[None], Begun | None]" = field(default_factory=dict)
 
-    async def begin(self, action: Action, request: ActionRequest) -> str:
+    async def begin(self, action: Action, request: ActionRequest, slots: asyncio.Semaphore | None = None) -> str:
         """Begin an action in the operator's name, and carry it on in the background.
+
+        Args:
+            slots: Of a bulk action: so many go on at the same time.
 
         Returns:
             Path of the page that shows it, below the console's.
@@ -36,7 +40,7 @@ class RunningActions:
             HermesError: It is refused; nothing was changed.
         """
         opened: asyncio.Future[Begun] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._run(action, request, opened))
+        task = asyncio.create_task(self._run(action, request, opened, slots))
         self._running[task] = None
         task.add_done_callback(self._running.pop)
         return (await asyncio.shield(opened)).page
@@ -58,7 +62,13 @@ class RunningActions:
         if task in self._running:
             self._running[task] = begun
 
-    async def _run(self, action: Action, request: ActionRequest, opened: "asyncio.Future[Begun]") -> None:
+    async def _run(
+        self,
+        action: Action,
+        request: ActionRequest,
+        opened: "asyncio.Future[Begun]",
+        slots: asyncio.Semaphore | None,
+    ) -> None:
         try:
             with self.container.acting_via(FACE):
                 async with self.container.connect() as connected:
@@ -66,7 +76,8 @@ class RunningActions:
                     self._note(begun)
                     opened.set_result(begun)
                     if begun.go_on is not None:
-                        await begun.go_on()
+                        async with slots or nullcontext():
+                            await begun.go_on()
         except HermesError as error:
             if opened.done():
                 log.warning("action_not_ended", action=action.name, why=error.message)  # its page shows the problem

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hermesops.base import assets
-from hermesops.console.actions import instances, rollouts, runbooks
+from hermesops.console.actions import alerts, instances, operations, rollouts, runbooks
 from hermesops.console.actions.action import About, Action, Subject
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout.records import RolloutId
@@ -15,7 +15,13 @@ from hermesops.observability.runbook.document import load
 if TYPE_CHECKING:
     from hermesops.app.container import Container
 
-ACTIONS: Sequence[Action] = (*instances.ACTIONS, *rollouts.ACTIONS, *runbooks.ACTIONS)
+ACTIONS: Sequence[Action] = (
+    *instances.ACTIONS,
+    *operations.ACTIONS,
+    *rollouts.ACTIONS,
+    *alerts.ACTIONS,
+    *runbooks.ACTIONS,
+)
 
 
 def about(subject: About) -> Mapping[str, Action]:
@@ -66,10 +72,23 @@ def _runbook(_container: "Container", name: str) -> Subject:
     return Subject(runbook.name, runbook.name, runbook.name, f"runbooks/{runbook.name}")
 
 
+def _operation(container: "Container", operation_id: str) -> Subject:
+    operation = container.operation_directory.get(operation_id)
+    return Subject(operation.id, operation.id, operation.id[:8], f"operations/{operation.id}")
+
+
+def _alert(_container: "Container", name: str) -> Subject:
+    if not name.isascii() or not name.isalnum():
+        raise unknown_name("alert", name)
+    return Subject(name, name, name, "alerts")
+
+
 _SUBJECTS: "Mapping[About, Callable[[Container, str], Subject]]" = {
     About.FLEET: _fleet,
     About.INSTANCE: _instance,
     About.ROLLOUT: _rollout,
     About.FREEZE: _freeze,
     About.RUNBOOK: _runbook,
+    About.OPERATION: _operation,
+    About.ALERT: _alert,
 }

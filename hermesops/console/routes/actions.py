@@ -2,21 +2,18 @@
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from urllib.parse import parse_qs
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hermesops.console.actions.action import LONGEST, About, Action, ActionRequest, Subject
+from hermesops.console.actions.action import About, Action, ActionRequest, Subject
 from hermesops.console.actions.table import find, subject_of
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import Console, console_of
+from hermesops.console.routes.forms import form_of, reason_of
 from hermesops.errors import HermesError, UsageError, require_reason
-
-_FIELDS = 20
-"""Fields of a form at most."""
 
 
 async def show(request: Request) -> Response:
@@ -48,8 +45,8 @@ async def begin(request: Request) -> Response:
     """Begin an action, and lead the browser to its page."""
     console = console_of(request)
     action, subject = await _chosen(console, request.path_params)
-    form = _form(await request.body())
-    wanted = ActionRequest(subject, action.values(form), _reason(form))
+    form = form_of(await request.body())
+    wanted = ActionRequest(subject, action.values(form), reason_of(form))
     if missing := action.missing(wanted.values):
         raise UsageError("missing", field=missing[0].name)
     if action.takes_reason:
@@ -66,22 +63,6 @@ async def _chosen(console: Console, path: Mapping[str, str]) -> tuple[Action, Su
     if action is None:
         raise HTTPException(HTTPStatus.NOT_FOUND)
     return action, await subject_of(console.container, action.about, path.get("id", ""))
-
-
-def _form(body: bytes) -> Mapping[str, str]:
-    """The fields of a form, each once."""
-    try:
-        fields = parse_qs(body.decode(), max_num_fields=_FIELDS)
-    except ValueError as error:  # UnicodeDecodeError is one
-        raise UsageError("this is no form of the console") from error
-    return {name: values[0] for name, values in fields.items()}
-
-
-def _reason(form: Mapping[str, str]) -> str:
-    reason = " ".join(form.get("reason", "").split())
-    if len(reason) > LONGEST or not reason.isprintable():
-        raise UsageError(f"a reason has at most {LONGEST} characters, all of them visible", field="reason")
-    return reason
 
 
 _PATHS = (f"{PREFIX}change/{{action}}", f"{PREFIX}{{about}}/{{id}}/change/{{action}}")

@@ -1,23 +1,32 @@
 """The list of instances, and the page of each."""
 
 import asyncio
+from collections.abc import Sequence
+from datetime import datetime
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from hermesops.console.actions import bulk
 from hermesops.console.actions.action import About
 from hermesops.console.actions.table import about
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
+from hermesops.console.plots import Plot, plot_of
 from hermesops.console.routes.paging import page_of
 from hermesops.console.sources import Topic
 from hermesops.model.ids import InstanceId
+from hermesops.observability.telemetry.metrics.figures import Figure
+from hermesops.observability.telemetry.metrics.figures import text as text_of
+from hermesops.observability.telemetry.metrics.trends import SPAN
 from hermesops.views.agents import drift as drift_shapes
 from hermesops.views.agents.instance_reports import report as report_shape
 from hermesops.views.listing import containing
+from hermesops.views.observability.trends import TITLES
 
 _EVENTS = 100
 """Newest events of a timeline that are shown."""
@@ -32,6 +41,8 @@ async def list_(request: Request) -> Response:
     return console.pages.page(
         "instances",
         topic=topic,
+        bulk_actions=bulk.actions(),
+        bulk_most=bulk.MOST,
         digest=snapshot.digest,
         page=page_of(containing(snapshot.shape["instances"], text), query.get("page", "1")),
         others=urlencode({"where": where, "q": text}),
@@ -53,7 +64,7 @@ async def report(request: Request) -> Response:
     console = console_of(request)
     instance = await asyncio.to_thread(console.container.instances.get, InstanceId(request.path_params["id"]))
     shape = report_shape(await console.container.instance_report(instance), console.container.now())
-    return console.pages.page("report", HTTPStatus.OK, **shape)
+    return console.pages.page("report", HTTPStatus.OK, plots=_plots(shape["trends"]), **shape)
 
 
 async def timeline(request: Request) -> Response:
@@ -63,6 +74,17 @@ async def timeline(request: Request) -> Response:
     past = await console.container.timelines.of(instance, None)
     rows = drift_shapes.changes(past.happenings)
     return console.pages.page("timeline", rows=rows[: -_EVENTS - 1 : -1], count=len(rows), problem=past.problem)
+
+
+def _plots(trends: Any) -> Sequence[tuple[str, str, Plot]]:  # noqa: ANN401 - JSON
+    """The title, the present value in words and the line of each figure over the last hour."""
+    begin, step_s = datetime.fromisoformat(trends["begin"]), trends["step_s"]
+    plots = []
+    for name, points in trends["points"].items():
+        timed = [(datetime.fromisoformat(at), value) for at, value in points]
+        plot = plot_of(timed, begin, begin + SPAN, gap_s=2 * step_s)
+        plots.append((TITLES[name], text_of(Figure(name), plot.last), plot))
+    return plots
 
 
 _ONE = f"{PREFIX}instances/{{id}}"

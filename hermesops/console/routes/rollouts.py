@@ -1,5 +1,10 @@
 """Rollouts: the list with freezes, and each with its stages, gates, decisions and actions."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from math import inf
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -8,6 +13,7 @@ from hermesops.console.actions.action import About
 from hermesops.console.actions.table import about
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
+from hermesops.console.plots import Plot, plot_of
 from hermesops.console.sources import Topic
 from hermesops.views.listing import containing
 
@@ -45,8 +51,19 @@ async def show(request: Request) -> Response:
         shown=targets[:_MOST],
         count=len(targets),
         filters={"q": text},
+        plot=_progress(snapshot.shape),
         **snapshot.shape,
     )
+
+
+def _progress(shape: Mapping[str, Any]) -> Plot:
+    """How many agents ran the release, from the start until now or until the end."""
+    rollout = shape["rollout"]
+    begin = datetime.fromisoformat(rollout["created_at"])
+    end = datetime.fromisoformat(rollout["updated_at"]) if shape["has_ended"] else datetime.now(UTC)
+    times = sorted(target["updated_at"] for target in shape["targets"] if target["on_release"] and target["updated_at"])
+    points = [(begin, 0.0), *((datetime.fromisoformat(at), float(number)) for number, at in enumerate(times, 1))]
+    return plot_of(points, begin, max(end, points[-1][0]), gap_s=inf)
 
 
 async def approvals(request: Request) -> Response:

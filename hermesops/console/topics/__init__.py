@@ -15,6 +15,7 @@ READERS: "Mapping[str, Callable[[Container, str], Mapping[str, Any]]]" = {
     "listing": listings.rows,
     "operations": operations.listed,
     "operation": operations.shown,
+    "batch": operations.batch,
     "rollouts": rollouts.listed,
     "rollout": rollouts.shown,
     "approvals": rollouts.approvals,

@@ -111,6 +111,8 @@ def paths_of(container: Container) -> list[str]:
     subjects = {
         About.INSTANCE: [instance],
         About.ROLLOUT: rollouts,
+        About.OPERATION: operations,
+        About.ALERT: ["/console/alerts/GatewayDown"],
         About.FREEZE: freezes,
         About.FLEET: ["/console"],
         About.RUNBOOK: runbook,
@@ -120,7 +122,7 @@ def paths_of(container: Container) -> list[str]:
         *("/console/", *LISTS, "/console/runbooks"),
         *(instance, f"{instance}/report", f"{instance}/timeline", *operations, *actions),
         *rollouts,
-        *("/console/more", "/console/approvals"),
+        *("/console/more", "/console/approvals", "/console/batch", "/console/bulk/restart"),
         *(f"/console/{name}" for name in LISTINGS),
         *(f"/console/{name}{part}" for name in QUESTIONS for part in ("", "/answer")),
         *("/console/releases/none", "/console/cells/cell1", "/console/cells/cell1/preview", "/console/runs/none"),
