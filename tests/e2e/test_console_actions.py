@@ -357,7 +357,8 @@ async def test_an_operation_is_continued_and_abandoned_by_pages(world: Command) 
     [left] = container.operation_directory.list(ended=False)
     async with console_client(container) as client:
         path = f"/console/operations/{left.id}"
-        assert all(text in (await client.get(path)).text for text in ("Continue…", "Abandon…"))
+        shown = (await client.get(path)).text
+        assert all(text in shown for text in ("Continue…", "Abandon…"))
         assert await post(client, f"{path}/change/continue", {}, "") == path
         assert await ended(container, left.id) is OperationStatus.DONE
         assert "already" in (await client.get(f"{path}/change/abandon")).text

@@ -190,14 +190,14 @@ def status(records: "Records", progress: "RolloutProgress") -> dict[str, object]
 
 def command_preview(preview: "Preview") -> dict[str, object]:
     """A command to a rollout that was not given: its states before and after, and the agents that it changes."""
-    before, after = preview.before, preview.transition.rollout
+    before, after = preview.before, preview.after
     return {
         "rollout": before.id,
         "release": before.release,
         "from": before.state.value,
         "to": after.state.value,
         "stages_promoted": after.decisions.promoted,
-        "users": [each.facts.user for each in preview.transition.targets],
+        "users": [each.facts.user for each in preview.targets],
     }
 
 

@@ -268,3 +268,47 @@ async def test_an_alert_leads_to_its_runbook_and_the_instance_in_trouble_comes_f
     assert "The gateway of an agent is down" in runbook
     assert 'href="/console/runbooks/turns-failing-burn"' in runbook
     assert foreign(runbook) == []
+
+
+async def test_an_action_that_destroys_something_has_its_subject_typed_and_values_are_bounded(
+    container: Container, client: httpx.AsyncClient
+) -> None:
+    before = container.operation_directory.list(ended=True)
+    instance = f"/console/instances/{container.instance_list.read()[0].instance.id}"
+    for path, form, words in (
+        (f"{instance}/change/terminate", {"reason": "x"}, "type user0 to confirm"),
+        (f"{instance}/change/terminate", {"reason": "x", "typed": "user1"}, "type user0 to confirm"),
+        (f"{instance}/change/restore", {"reason": "x", "typed": "user"}, "type user0 to confirm"),
+        ("/console/rollouts/r1/change/roll-back", {"reason": "x"}, "type r1 to confirm"),
+        (f"{instance}/change/terminate", {"typed": "user0"}, "say why"),
+        (f"{instance}/change/resize", {"reason": "x"}, "missing"),
+        (f"{instance}/change/resize", {"reason": "x", "plan": "huge"}, "one of light, heavy"),
+        (f"{instance}/change/suspend", {"reason": "x", "machine": "x" * 501}, "at most 500"),
+        ("/console/bulk/restart", {"reason": " "}, "say why"),
+        (f"/console/bulk/restart?ids={','.join(['x'] * 51)}", {"reason": "x"}, "50 at most"),
+    ):
+        response = await client.post(path, data=form, headers=OWN)
+        assert (response.status_code, words in response.text) == (422, True), (path, form, response.text)
+    for path in ("/console/bulk/terminate", "/console/bulk/nowhere", "/console/fleet/x/change/nowhere"):
+        assert (await client.post(path, data={"reason": "x"}, headers=OWN)).status_code == 404, path
+    assert container.operation_directory.list(ended=True) == before
+
+
+async def test_a_rollout_shows_its_gates_with_limits_its_agents_and_its_actions(client: httpx.AsyncClient) -> None:
+    page = (await client.get("/console/rollouts/r1")).text
+    assert all(text in page for text in ("halted", "stops at", "failures", "0 of 1", "batch ended", 'id="do-retry"'))
+    assert len(re.findall(r'id="target-[^"]*"', page)) == 2
+    assert 'href="/console/rollouts/r1"' in (await client.get("/console/rollouts")).text
+    retry = (await client.get("/console/rollouts/r1/change/retry")).text
+    assert "halted now, running after" in retry
+    assert "hermesops rollout retry r1 --reason WHY" in retry
+    assert "cannot be paused" in (await client.get("/console/rollouts/r1/change/pause")).text
+
+
+async def test_a_list_is_that_of_its_command(container: Container, client: httpx.AsyncClient) -> None:
+    container.registry.audit.append("noted", "instance/1", why="by nobody", after={})
+    page = (await client.get("/console/audit", params={"subject": "instance/1"})).text
+    assert page.count('data-label="At"') == 1
+    assert "hermesops audit log --subject instance/1" in page
+    assert (await client.get("/console/audit", params={"since": "yesterday"})).status_code == 422
+    assert (await client.get("/console/cells")).text.count('href="/console/cells/') == 2

@@ -1,7 +1,9 @@
 """Each action is a command that exists, with each of its values; values of forms are bounded."""
 
+import asyncio
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +11,12 @@ import pytest
 import typer.main
 
 from hermesops.cli import root
-from hermesops.console.actions.action import About, Action, ActionRequest, Field, Subject
+from hermesops.console.actions import bulk
+from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Field, Preview, Subject
+from hermesops.console.actions.running import RunningActions
 from hermesops.console.actions.table import ACTIONS, about, find, subject_of
+from hermesops.console.routes.asking import QUESTIONS, Question
+from hermesops.console.topics.listings import LISTINGS, Listing
 from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
 from tests.support.fakes.instances import ADA
@@ -93,3 +99,60 @@ async def test_a_page_of_a_former_instance_never_means_the_users_new_one() -> No
     assert (await subject_of(container, About.INSTANCE, ADA.id)).name == "ada"
     instances.find = lambda _: dataclasses.replace(ADA, id=InstanceId("newer"))
     assert (await subject_of(container, About.INSTANCE, ADA.id)).name == ADA.id
+
+
+@pytest.mark.parametrize("listing", LISTINGS.values(), ids=LISTINGS)
+def test_each_list_names_its_command(listing: Listing) -> None:
+    filters = dict.fromkeys(listing.filters, "7d")
+    read = parsed(listing.command(filters))
+    assert [name for name in listing.filters if read[name] != "7d"] == []
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+def test_each_page_that_asks_others_names_its_command(question: Question) -> None:
+    parsed(question.words)
+
+
+def test_a_bulk_action_is_of_few_instances_and_destroys_nothing() -> None:
+    assert {"restart", "suspend", "resume", "back-up"} <= set(bulk.actions())
+    assert not {"terminate", "restore"} & set(bulk.actions())
+    bulk.refuse_wrong_count([InstanceId("1")] * bulk.MOST)
+    for count in (0, bulk.MOST + 1):
+        with pytest.raises(UsageError):
+            bulk.refuse_wrong_count([InstanceId("1")] * count)
+
+
+async def test_parts_of_a_bulk_action_wait_for_each_other() -> None:
+    at_once, most, opened = 0, 0, 0
+    all_opened = asyncio.Event()
+
+    async def go_on() -> None:
+        nonlocal at_once, most
+        await all_opened.wait()
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0)  # noqa: TID251 - lets the others come
+        at_once -= 1
+
+    class Slow:
+        async def preview(self, _container: object, _request: ActionRequest) -> Preview:
+            return Preview("checked", {})
+
+        async def begin(self, _connected: object, _request: ActionRequest) -> Begun:
+            nonlocal opened
+            opened += 1
+            return Begun(f"operations/{opened}", go_on)
+
+    @asynccontextmanager
+    async def connect() -> AsyncIterator[None]:
+        yield
+
+    instances = SimpleNamespace(get=lambda id_: dataclasses.replace(ADA, id=id_), find=lambda _: ADA)
+    container: Any = SimpleNamespace(instances=instances, connect=connect, acting_via=lambda _: nullcontext())
+    action = Action(About.INSTANCE, "slow", "Slow", ("instance", "restart"), Slow())
+    running, ids = RunningActions(container), [InstanceId(str(number)) for number in range(20)]
+    begun = await bulk.begin(running, action, ids, {}, "a test")
+    assert (begun.operations, begun.refused) == ([str(number) for number in range(1, 21)], [])
+    all_opened.set()
+    await asyncio.gather(*running._running)
+    assert most == 4

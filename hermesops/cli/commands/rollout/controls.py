@@ -52,7 +52,8 @@ def resume(
     if dry_run:
         from hermesops.agents.rollout.operators import commands
 
-        return _preview(rollout_id, partial(commands.resume, despite_alerts=bool(despite_alerts)))
+        despite = partial(commands.resume, despite_alerts=True)
+        return _preview(rollout_id, despite if despite_alerts else commands.resume)
     container = context.compose()
     row = container.rollout_commands.resume(rollout_id, why=reason, despite_alerts=despite_alerts)
     return follow.run(container, row.id, expected="done", detach=detach)

@@ -63,8 +63,8 @@ def _loss(preview: "AgentLosses") -> str:
 
 def command_lines(preview: "Preview") -> list[str]:
     """A command to a rollout that was not given: the states before and after, and the agents that it changes."""
-    before, after = preview.before.state.replace("_", " "), preview.transition.rollout.state.replace("_", " ")
-    users = [target.facts.user for target in preview.transition.targets]
+    before, after = preview.before.state.replace("_", " "), preview.after.state.replace("_", " ")
+    users = [target.facts.user for target in preview.targets]
     named = f"; tried again: {', '.join(users[:_NAMED])}" if users else ""
     more = f" and {len(users) - _NAMED} more" if len(users) > _NAMED else ""
     return [f"rollout {preview.before.id}: {before} → {after}{named}{more}", "dry run: nothing was changed"]
