@@ -109,7 +109,7 @@ def test_a_preview_says_what_a_command_would_do_and_writes_nothing(registry: Reg
     assert (paused.before.state, paused.after.state, paused.targets) == (RolloutState.PENDING, RolloutState.PAUSED, ())
     resumed = commands.preview("", pure.resume)
     assert resumed.before == resumed.after == before[0]
-    with pytest.raises(RefusedError, match="no target of rollout r1 failed|cannot be retried"):
+    with pytest.raises(RefusedError, match="cannot be retried"):
         commands.preview("", pure.retry)
     assert (registry.rollouts.get(row.id), registry.rollout_events.list(row.id)) == before
     assert commands.pause("").state is paused.after.state
