@@ -13,7 +13,6 @@ from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.model.ids import InstanceId
 
 if TYPE_CHECKING:
-    from hermesops.app.container import Container
     from hermesops.console.actions.running import RunningActions
 
 MOST = 50
@@ -74,7 +73,7 @@ def refuse_wrong_count(ids: Sequence[InstanceId]) -> None:
 
 
 async def previews(
-    container: "Container", action: Action, ids: Sequence[InstanceId], values: Mapping[str, str]
+    running: "RunningActions", action: Action, ids: Sequence[InstanceId], values: Mapping[str, str]
 ) -> Sequence[Part]:
     """The preview of each instance, in their order.
 
@@ -82,10 +81,12 @@ async def previews(
         UsageError: As ``refuse_wrong_count``.
     """
     refuse_wrong_count(ids)
-    requests = [ActionRequest(await subject_of(container, About.INSTANCE, instance_id), values) for instance_id in ids]
+    requests = [
+        ActionRequest(await subject_of(running.container, About.INSTANCE, instance_id), values) for instance_id in ids
+    ]
 
     async def preview(request: ActionRequest) -> Preview:
-        return await action.work.preview(container, request)
+        return await running.preview(action, request)
 
     answers = await fan_out(requests, preview, _PREVIEWS)
     return [Part(request, action.command(request), answer) for request, answer in zip(requests, answers, strict=True)]

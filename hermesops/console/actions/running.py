@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from hermesops.base.waiting import cancel
-from hermesops.console.actions.action import Action, ActionRequest, Begun
+from hermesops.console.actions.action import Action, ActionRequest, Begun, Preview
 from hermesops.errors import HermesError, Hint, UnknownOutcomeError
 
 if TYPE_CHECKING:
@@ -26,6 +26,14 @@ class RunningActions:
 
     container: "Container"
     _running: "dict[asyncio.Task[None], Begun | None]" = field(default_factory=dict)
+
+    async def preview(self, action: Action, request: ActionRequest) -> Preview:
+        """The effects of an action, if it began now; nothing is written.
+
+        Raises:
+            HermesError: It is refused now.
+        """
+        return await action.work.preview(self.container, request)
 
     async def begin(self, action: Action, request: ActionRequest, slots: asyncio.Semaphore | None = None) -> str:
         """Begin an action in the operator's name, and carry it on in the background.

@@ -25,7 +25,7 @@ async def show(request: Request) -> Response:
     missing, preview, problem = action.missing(values), None, None
     if not missing:
         try:
-            preview = await action.work.preview(console.container, wanted)
+            preview = await console.running.preview(action, wanted)
         except HermesError as refusal:
             problem = refusal
     return console.pages.page(

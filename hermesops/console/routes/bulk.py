@@ -26,7 +26,7 @@ async def show(request: Request) -> Response:
     console, action = console_of(request), _chosen(request)
     ids, values = await _ids(console, request), action.values(request.query_params)
     missing = action.missing(values)
-    parts = [] if missing else await bulk.previews(console.container, action, ids, values)
+    parts = [] if missing else await bulk.previews(console.running, action, ids, values)
     return console.pages.page(
         "bulk",
         action=action,
