@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hermesops.agents.drift.compare import FIELDS
+from hermesops.base.typed_values import since
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
 from hermesops.errors import HermesError
@@ -23,9 +24,16 @@ from hermesops.views import stacks as stack_shapes
 from hermesops.views.agents import cells as cell_shapes
 from hermesops.views.agents import costs as cost_shapes
 from hermesops.views.agents import drift as drift_shapes
+from hermesops.views.automation import jobs as job_shapes
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
+
+_CHANGES = "24h"
+"""Time of changes, as the command has it by default."""
+
+_MOST = 500
+"""Newest changes that are shown."""
 
 _USAGE = timedelta(days=30)
 """Time of models' use on the page of costs."""
@@ -40,6 +48,7 @@ class Question:
         words: Of its command.
         ask: Returns the shape of its content; given the filters of the address.
         filters: Names of options of the command that the page has too.
+        columns: Of its rows, where it is a plain list; else it has a template of its own.
     """
 
     name: str
@@ -47,6 +56,12 @@ class Question:
     words: tuple[str, ...]
     ask: "Callable[[Container, Mapping[str, str]], Awaitable[Mapping[str, Any]]]"
     filters: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+    def command(self, filters: Mapping[str, str]) -> tuple[str, ...]:
+        """The command that asks the same."""
+        options = [word for name in self.filters if filters.get(name) for word in (f"--{name}", filters[name])]
+        return (*self.words, *options)
 
 
 async def _drift(container: "Container", filters: Mapping[str, str]) -> Mapping[str, Any]:
@@ -60,6 +75,18 @@ async def _cost(container: "Container", _filters: Mapping[str, str]) -> Mapping[
     begin = (await asyncio.to_thread(container.now) - _USAGE).date()
     sums, total = await asyncio.to_thread(partial(container.model_usage.sums, begin, by=By.MODEL, user=""))
     return {"cost": cost_shapes.cost(costs), "usage": [cost_shapes.usage(row) for row in [*sums, total]]}
+
+
+async def _jobs(container: "Container", _filters: Mapping[str, str]) -> Mapping[str, Any]:
+    async with container.connect() as connected:
+        states = await asyncio.to_thread(connected.jobs.states)
+    return {"rows": [job_shapes.job(state) for state in states]}
+
+
+async def _changes(container: "Container", filters: Mapping[str, str]) -> Mapping[str, Any]:
+    begin = since(filters.get("since") or _CHANGES, now=await asyncio.to_thread(container.now))
+    happenings = await container.read_happenings(begin)
+    return {"rows": drift_shapes.changes(happenings)[: -_MOST - 1 : -1]}
 
 
 async def _platform(container: "Container", _filters: Mapping[str, str]) -> Mapping[str, Any]:
@@ -76,6 +103,15 @@ QUESTIONS: Mapping[str, Question] = {
     for question in (
         Question("drift", "Drift", ("fleet", "drift"), _drift, ("where",)),
         Question("cost", "Cost", ("fleet", "cost"), _cost),
+        Question(
+            "changes",
+            "Changes of the fleet",
+            ("fleet", "changes"),
+            _changes,
+            ("since",),
+            ("at", "who", "what", "subject", "detail"),
+        ),
+        Question("jobs", "Jobs", ("job", "list"), _jobs, (), ("job", "due", "last", "problem", "next", "done")),
         Question("platform", "Platform", ("platform", "show"), _platform),
     )
 }
@@ -96,6 +132,8 @@ async def answer(question: Question, request: Request) -> Response:
         shape = await question.ask(console.container, chosen)
     except HermesError as problem:
         return console.pages.page("unknown", problem=problem)
+    if question.columns:
+        return console.pages.page("answers/rows", columns=question.columns, **shape)
     return console.pages.page(f"answers/{question.name}", **shape)
 
 

@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
+from hermesops.console.routes.asking import QUESTIONS
 from hermesops.console.routes.paging import page_of
 from hermesops.console.sources import Topic
 from hermesops.console.topics.listings import LISTINGS, Listing
@@ -38,7 +39,7 @@ async def show(listing: Listing, request: Request) -> Response:
 
 async def more(request: Request) -> Response:
     """Every list, and the pages for which others are asked."""
-    return console_of(request).pages.page("more", listings=LISTINGS)
+    return console_of(request).pages.page("more", listings=LISTINGS, questions=QUESTIONS)
 
 
 ROUTES = (
