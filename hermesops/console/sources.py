@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from hermesops.console.topics import READERS
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.model.fleet.health import Condition
 from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts
 from hermesops.views.agents import fleet as fleet_shapes
@@ -35,8 +35,11 @@ _ALERTS_S = 3.0
 _TOPICS = 64
 """Shapes that are kept; the one that was used least recently goes first."""
 
-_GROWING = frozenset({"for_s", "age_s", "oldest_s"})
-"""Fields that grow by themselves: no change."""
+_GROWING = re.compile(r'"(?:for_s|age_s|oldest_s)": [^,}]+')
+"""Fields of JSON that grow by themselves: no change. A fleet's shape is too large to visit each of its values."""
+
+_REASONS = re.compile(r'"reasons": (?:"(?:[^"\\]|\\.)*"|\[(?:[^"\]]|"(?:[^"\\]|\\.)*")*\])')
+"""Reasons in JSON: a text, or texts."""
 
 _DIGITS = re.compile(r"\d+")
 
@@ -151,17 +154,11 @@ class Sources:
 
 def digest_of(shape: Mapping[str, Any]) -> str:
     """A name of a shape's content; ages, and figures in reasons, which contain ages, make no difference."""
-    text = json.dumps(_lasting(shape), default=str, sort_keys=True)
-    return sha256(text.encode()).hexdigest()[:16]
+    text = _GROWING.sub("", json.dumps(shape, default=_plain, sort_keys=True))
+    lasting = _REASONS.sub(lambda reasons: _DIGITS.sub("#", reasons[0]), text)
+    return sha256(lasting.encode()).hexdigest()[:16]
 
 
-def _lasting(value: Any, name: str = "") -> Any:  # noqa: ANN401 - as JSON
-    match value:
-        case Mapping():
-            return {key: _lasting(part, str(key)) for key, part in value.items() if key not in _GROWING}
-        case list() | tuple():
-            return [_lasting(part, name) for part in value]
-        case str() if name == "reasons":
-            return _DIGITS.sub("#", value)
-        case _:
-            return value
+def _plain(value: object) -> object:
+    """A value that JSON does not have: a hint by its parts, as quoting thousands of commands for a shell takes long."""
+    return value.parts if isinstance(value, Hint) else str(value)
