@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from hermesops.console.topics import READERS
 from hermesops.errors import Hint, UsageError
-from hermesops.model.fleet.health import Condition
 from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts
 from hermesops.views.agents import fleet as fleet_shapes
 from hermesops.views.observability import alerts as alert_shapes
@@ -42,8 +41,6 @@ _REASONS = re.compile(r'"reasons": (?:"(?:[^"\\]|\\.)*"|\[(?:[^"\]]|"(?:[^"\\]|\
 """Reasons in JSON: a text, or texts."""
 
 _DIGITS = re.compile(r"\d+")
-
-_IN_LIST = frozenset({Condition.DOWN, Condition.SILENT, Condition.DEGRADED, Condition.UNKNOWN})
 
 
 @dataclass(frozen=True)
@@ -138,7 +135,7 @@ class Sources:
         fleet, known = self.container.fleet, await self.alerts()
 
         def read() -> Mapping[str, Any]:
-            status = fleet.status(fleet.selector(where), _IN_LIST, known.open, unread=known.unread)
+            status = fleet.status(fleet.selector(where), (), known.open, unread=known.unread)
             return fleet_shapes.status(status)
 
         return await asyncio.to_thread(read)
