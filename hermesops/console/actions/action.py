@@ -51,7 +51,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Field:
+class ActionValue:
     """A value that an action takes.
 
     Attributes:
@@ -144,7 +144,7 @@ class Begun:
     leave: "Callable[[Connected], str] | None" = None
 
 
-class Work(Protocol):
+class ActionWork(Protocol):
     """The preview of an action, and its begin. Both raise HermesError where the action is refused now."""
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
@@ -171,8 +171,8 @@ class Action:
     name: str
     title: str
     words: tuple[str, ...]
-    work: Work
-    fields: tuple[Field, ...] = ()
+    work: ActionWork
+    fields: tuple[ActionValue, ...] = ()
     subject_option: str = ""
     takes_reason: bool = True
     destroys: bool = False
@@ -193,6 +193,6 @@ class Action:
         """
         return {field.name: field.parse(form.get(field.name, "")) for field in self.fields}
 
-    def missing(self, values: Mapping[str, str]) -> Sequence[Field]:
+    def missing(self, values: Mapping[str, str]) -> Sequence[ActionValue]:
         """Fields that need a value and have none."""
         return [field for field in self.fields if field.is_required and not values.get(field.name)]

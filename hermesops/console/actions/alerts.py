@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.base.typed_values import seconds
-from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Field, Preview
+from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue, Begun, Preview
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.views.observability import alerts as shapes
 
@@ -56,6 +56,6 @@ ACTIONS = (
         "Acknowledge",
         ("alert", "ack"),
         AcknowledgeWork(),
-        (Field("instance", "Only of user", "--instance"), Field("length", "For, as 4h", "--for")),
+        (ActionValue("instance", "Only of user", "--instance"), ActionValue("length", "For, as 4h", "--for")),
     ),
 )

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.agents.backup.restores import RestoreRequest
 from hermesops.agents.instances.requests.settings_patch import setting
-from hermesops.console.actions.action import About, Action, ActionRequest, Field
+from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue
 from hermesops.console.actions.operations import OperationWork
 from hermesops.model.plan import Plan
 from hermesops.store.operations.kinds.agents import Keep
@@ -86,7 +86,7 @@ async def _undo_termination(connected: "Connected", request: ActionRequest) -> "
     return await connected.instance_requests.resume(request.subject.name, undo=True, reason=request.reason)
 
 
-_ONTO_NEW_MACHINE = Field("onto_new_machine", "Onto a new machine", "--onto-new-machine", is_flag=True)
+_ONTO_NEW_MACHINE = ActionValue("onto_new_machine", "Onto a new machine", "--onto-new-machine", is_flag=True)
 
 ACTIONS = (
     Action(About.INSTANCE, "restart", "Restart the gateway", ("instance", "restart"), OperationWork(_restart)),
@@ -97,7 +97,7 @@ ACTIONS = (
         "Suspend",
         ("instance", "suspend"),
         OperationWork(_suspend),
-        (Field("machine", "Machine", "--machine", tuple(Keep)),),
+        (ActionValue("machine", "Machine", "--machine", tuple(Keep)),),
     ),
     Action(About.INSTANCE, "resume", "Resume", ("instance", "resume"), OperationWork(_resume)),
     Action(
@@ -115,8 +115,8 @@ ACTIONS = (
         ("backup", "restore"),
         OperationWork(_restore),
         (
-            Field("snapshot", "Backup, by its beginning; else the newest", "--snapshot"),
-            Field("damaged", "The state is damaged: do not back it up", "--damaged", is_flag=True),
+            ActionValue("snapshot", "Backup, by its beginning; else the newest", "--snapshot"),
+            ActionValue("damaged", "The state is damaged: do not back it up", "--damaged", is_flag=True),
             _ONTO_NEW_MACHINE,
         ),
         destroys=True,
@@ -127,7 +127,7 @@ ACTIONS = (
         "Move",
         ("instance", "move"),
         OperationWork(_move),
-        (Field("cell", "To cell", "--cell"), Field("region", "or to region", "--region")),
+        (ActionValue("cell", "To cell", "--cell"), ActionValue("region", "or to region", "--region")),
     ),
     Action(
         About.INSTANCE,
@@ -135,7 +135,7 @@ ACTIONS = (
         "Change the plan",
         ("instance", "resize"),
         OperationWork(_resize),
-        (Field("plan", "Plan", "--plan", tuple(Plan), is_required=True), _ONTO_NEW_MACHINE),
+        (ActionValue("plan", "Plan", "--plan", tuple(Plan), is_required=True), _ONTO_NEW_MACHINE),
     ),
     Action(
         About.INSTANCE,
@@ -143,7 +143,7 @@ ACTIONS = (
         "Change a setting",
         ("instance", "settings"),
         OperationWork(_configure),
-        (Field("set", "model=…, personality=… or disabled_tools=…", "--set", is_required=True),),
+        (ActionValue("set", "model=…, personality=… or disabled_tools=…", "--set", is_required=True),),
     ),
     Action(
         About.INSTANCE,
@@ -159,8 +159,8 @@ ACTIONS = (
         ("instance", "terminate"),
         OperationWork(_terminate),
         (
-            Field("now", "At once, without days of grace", "--now", is_flag=True),
-            Field("without_backup", "Without a last backup", "--without-backup", is_flag=True),
+            ActionValue("now", "At once, without days of grace", "--now", is_flag=True),
+            ActionValue("without_backup", "Without a last backup", "--without-backup", is_flag=True),
         ),
         destroys=True,
     ),

@@ -8,7 +8,7 @@ from hermesops.agents.rollout.operators import commands
 from hermesops.agents.rollout.plan.requests import RolloutRequest
 from hermesops.agents.rollout.plan.specs import chosen_spec
 from hermesops.base.typed_values import seconds, share, until
-from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Field, Preview
+from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue, Begun, Preview
 from hermesops.console.actions.operations import DRY_RUN
 from hermesops.model.rollout.spec import Action as RolloutAction
 from hermesops.model.rollout.spec import DrillPolicy, HaltRollback, Spec
@@ -183,19 +183,19 @@ ACTIONS = (
         ("rollout", "start"),
         StartWork(),
         (
-            Field("release", "Release, or an agent's version", is_required=True),
-            Field("where", "Where", "--where"),
-            Field("everybody", "All running instances", "--all", is_flag=True),
-            Field("stages", "Stages", "--stages"),
-            Field("soak", "Soak", "--soak"),
-            Field("settle", "Between batches", "--settle"),
-            Field("max_unavailable", "Changing at once, as 10%", "--max-unavailable"),
-            Field("vitals", "Vitals of the health gate; none for no gate", "--vitals"),
-            Field("despite_alerts", "Despite open alerts, because", "--despite-alerts"),
-            Field("emergency", "Emergency, because", "--emergency"),
-            Field("drill", "Rehearsal", "--drill", tuple(DrillPolicy)),
-            Field("on_halt", "Rolled back after a halt", "--on-halt", tuple(HaltRollback)),
-            Field("action", "Action", "--action", ("slot", "machine")),
+            ActionValue("release", "Release, or an agent's version", is_required=True),
+            ActionValue("where", "Where", "--where"),
+            ActionValue("everybody", "All running instances", "--all", is_flag=True),
+            ActionValue("stages", "Stages", "--stages"),
+            ActionValue("soak", "Soak", "--soak"),
+            ActionValue("settle", "Between batches", "--settle"),
+            ActionValue("max_unavailable", "Changing at once, as 10%", "--max-unavailable"),
+            ActionValue("vitals", "Vitals of the health gate; none for no gate", "--vitals"),
+            ActionValue("despite_alerts", "Despite open alerts, because", "--despite-alerts"),
+            ActionValue("emergency", "Emergency, because", "--emergency"),
+            ActionValue("drill", "Rehearsal", "--drill", tuple(DrillPolicy)),
+            ActionValue("on_halt", "Rolled back after a halt", "--on-halt", tuple(HaltRollback)),
+            ActionValue("action", "Action", "--action", ("slot", "machine")),
         ),
     ),
     Action(
@@ -225,7 +225,7 @@ ACTIONS = (
             lambda request: partial(commands.promote, full=request.is_on("full")),
             lambda given, request: given.promote(request.subject.id, full=request.is_on("full"), why=request.reason),
         ),
-        (Field("full", "All stages, not only the next", "--full", is_flag=True),),
+        (ActionValue("full", "All stages, not only the next", "--full", is_flag=True),),
     ),
     Action(
         About.ROLLOUT,
@@ -252,8 +252,8 @@ ACTIONS = (
         ("rollback",),
         RollBackWork(),
         (
-            Field("lose", "Even if rows are lost", "--lose", is_flag=True),
-            Field("even_revoked", "Also to a revoked release", "--even-revoked", is_flag=True),
+            ActionValue("lose", "Even if rows are lost", "--lose", is_flag=True),
+            ActionValue("even_revoked", "Also to a revoked release", "--even-revoked", is_flag=True),
         ),
         subject_option="--rollout",
         destroys=True,
@@ -264,7 +264,7 @@ ACTIONS = (
         "Freeze all rollouts",
         ("rollout", "freeze"),
         FreezeWork(_freeze),
-        (Field("until", "Until, as 12h; else until it is lifted", "--until"),),
+        (ActionValue("until", "Until, as 12h; else until it is lifted", "--until"),),
     ),
     Action(About.FREEZE, "unfreeze", "End the freeze", ("rollout", "unfreeze"), FreezeWork(_unfreeze)),
 )

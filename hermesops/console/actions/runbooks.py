@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hermesops.base import assets
-from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Field, Preview
+from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue, Begun, Preview
 from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.observability.runbook.command import run_command
 from hermesops.observability.runbook.document import load
@@ -152,7 +152,7 @@ ACTIONS: Sequence[Action] = (
         "Run",
         ("runbook", "run", "--yes"),
         RunbookWork(),
-        (Field("instance", "User", "--instance"), Field("step", "From step", "--from")),
+        (ActionValue("instance", "User", "--instance"), ActionValue("step", "From step", "--from")),
         takes_reason=False,
     ),
 )
