@@ -30,12 +30,12 @@ async def draw(container: Container, folder: Path) -> None:
         context = await browser.new_context()
         page = await context.new_page()
         await page.goto(url)
+        origin = page.url.partition("/console/")[0]
         for name, (path, title) in paths.items():
             (width, height), scheme = NAMES[name]
             await page.set_viewport_size({"width": width, "height": height})
             await page.emulate_media(color_scheme=scheme)
-            await page.goto(f"{url.partition('/console/')[0]}/console/{path}")
+            await page.goto(f"{origin}/console/{path}")
             await expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
-            await page.wait_for_load_state("networkidle")
             await page.screenshot(path=folder / f"{name}.png")
         await context.close()
