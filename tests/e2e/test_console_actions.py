@@ -313,6 +313,8 @@ async def test_a_machine_that_is_gone_is_replaced_by_pages_alone(broken: Command
     async with console_client(container) as client:
         drift = (await client.get("/console/drift/answer")).text
         assert all(text in drift for text in ("machine restorable", "backup restore ada --onto-new-machine"))
+        [repair] = re.findall(r'href="/console/(instances/[^"]+/change/restore[^"]*)"', drift)
+        assert "Preview</h2>" in (await client.get(f"/console/{repair}")).text
         page = await post(client, "/console/runbooks/machine-gone/change/run", {"instance": "ada"}, "")
         assert "done: each step had the expected result" in await ran(client, page)
         assert "agree" in (await client.get("/console/drift/answer")).text

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from hermesops.base import assets
 from hermesops.console.actions import alerts, instances, operations, rollouts, runbooks
 from hermesops.console.actions.action import About, Action, Subject
+from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout.records import RolloutId
 from hermesops.model.unknown_name import unknown_name
@@ -32,6 +34,28 @@ def about(subject: About) -> Mapping[str, Action]:
 def find(kind: str, name: str) -> Action | None:
     """The action of a kind of subject, as addresses name both; ``None`` where there is none."""
     return next((action for action in ACTIONS if action.about == kind and action.name == name), None)
+
+
+def page_of_command(container: "Container", command: Sequence[str]) -> str:
+    """The page of the action that a command about one user is, below the console's; empty where there is none.
+
+    Args:
+        command: As a repair has it: with the options of the action's values, and none beside them.
+    """
+    for action in about(About.INSTANCE).values():
+        size = len(action.words)
+        if tuple(command[:size]) != action.words or len(command) <= size:
+            continue
+        user, given = command[size], list(command[size + 1 :])
+        values = {field.name: "on" for field in action.fields if field.is_flag and field.option in given}
+        if len(values) != len(given):
+            continue
+        try:
+            instance = container.instances.find(user)
+        except UsageError:
+            return ""
+        return f"instances/{instance.id}/change/{action.name}{'?' if values else ''}{urlencode(values)}"
+    return ""
 
 
 async def subject_of(container: "Container", kind: About, subject_id: str) -> Subject:

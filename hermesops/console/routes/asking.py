@@ -1,7 +1,7 @@
 """Pages for which JustAVPS, machines or the platform are asked: a page comes at once, its content with the answer."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -13,9 +13,10 @@ from starlette.routing import Route
 
 from hermesops.agents.drift.compare import FIELDS
 from hermesops.base.typed_values import since
+from hermesops.console.actions.table import page_of_command
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
-from hermesops.errors import HermesError
+from hermesops.errors import HermesError, Hint
 from hermesops.model.fleet.selector import Selector
 from hermesops.platform.connection.settings import is_connected
 from hermesops.users.billing.model_usage import By
@@ -27,6 +28,7 @@ from hermesops.views.agents import drift as drift_shapes
 from hermesops.views.automation import jobs as job_shapes
 
 if TYPE_CHECKING:
+    from hermesops.agents.drift.finding import Finding
     from hermesops.app.container import Container
 
 _CHANGES = "24h"
@@ -67,7 +69,16 @@ class Question:
 async def _drift(container: "Container", filters: Mapping[str, str]) -> Mapping[str, Any]:
     selector = Selector.parse(filters.get("where", ""), fields=FIELDS)
     async with container.connect() as connected:
-        return drift_shapes.drift(await connected.drift.findings(selector, deep=False))
+        findings = await connected.drift.findings(selector, deep=False)
+    pages = await asyncio.to_thread(_repairs, container, findings)
+    return {**drift_shapes.drift(findings), "pages": pages}
+
+
+def _repairs(container: "Container", findings: "Sequence[Finding]") -> Sequence[str]:
+    """The page of the first repair of each finding; empty where it has none."""
+    commands = [next(iter(finding.repair), Hint()) for finding in findings]
+    words = [next((part for part in hint.parts if isinstance(part, tuple)), ()) for hint in commands]
+    return [page_of_command(container, command) for command in words]
 
 
 async def _cost(container: "Container", _filters: Mapping[str, str]) -> Mapping[str, Any]:
