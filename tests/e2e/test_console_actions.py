@@ -16,6 +16,7 @@ from hermesops.agents.instances.preview.change_preview import step_key
 from hermesops.app import Container
 from hermesops.base.waiting import Pending, until
 from hermesops.console.actions.action import About, Action, ActionRequest
+from hermesops.console.actions.running import RunningActions
 from hermesops.console.actions.table import about, find, subject_of
 from hermesops.model.operation import OperationStatus
 from hermesops.model.rollout.records import RolloutId, RolloutState
@@ -323,6 +324,19 @@ async def test_a_machine_that_is_gone_is_replaced_by_pages_alone(broken: Command
             shown = await client.get(path)
             assert (shown.status_code, "Unknown:" in shown.text) == (200, False), (path, shown.text)
     assert container.instances.find("ada").machine_id != lost
+
+
+async def test_a_rollout_is_left_to_the_workers_where_the_console_ends(fleet: Command) -> None:
+    container, start = container_of(fleet.environ), find(About.FLEET, "start-rollout")
+    assert start is not None
+    values = {**QUICK, "release": await built(fleet, "left"), "soak": "1h"}
+    running = RunningActions(container)
+    subject = await subject_of(container, About.FLEET, "")
+    rollout_id = (await running.begin(start, ActionRequest(subject, values, REASON))).rpartition("/")[2]
+    assert await running.close() == [f"rollout {rollout_id}"]
+    assert container.rollouts.get(RolloutId(rollout_id)).state.has_runner
+    await fleet.run("rollout", "abort", rollout_id, "--reason", "t")
+    assert container.rollouts.get(RolloutId(rollout_id)).state is RolloutState.ABORTED
 
 
 async def test_a_bulk_action_opens_an_operation_for_each_and_repeats_only_those_that_failed(fleet: Command) -> None:
