@@ -12,6 +12,7 @@ from hermesops.model.plan import Plan
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
+    from hermesops.infra.stacks.platform.outputs import PlatformOutputs
     from hermesops.localcloud.world.files import WorldFiles
     from hermesops.model.ids import MachineId
     from hermesops.platform.connection.connect import PlatformConnection
@@ -55,6 +56,12 @@ class PlatformParts:
             report=self.container.report,
             durations=Durations(self.container.env.folder / DURATIONS),
         )
+
+    async def overview(self) -> "tuple[PlatformOutputs[str] | None, Mapping[str, str], HostState | None]":
+        """Outputs, users' links and the host's state; without a stack the state alone."""
+        if not await self.stack.exists():
+            return None, {}, await self.observe()
+        return await self.stack.outputs(), self.links, await self.observe()
 
     @cached_property
     def stack(self) -> "PlatformStack":

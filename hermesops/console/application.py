@@ -10,19 +10,50 @@ from starlette.responses import Response
 from hermesops.console.front import Front
 from hermesops.console.operators.gate import Gate
 from hermesops.console.parts import Console, console_of
-from hermesops.console.routes import alerts, assets, changes, events, fleet, instances, operations, runbooks
+from hermesops.console.routes import (
+    actions,
+    alerts,
+    asking,
+    assets,
+    bulk,
+    events,
+    fleet,
+    instances,
+    listings,
+    operations,
+    releases,
+    rollouts,
+    runbooks,
+)
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 
 ROUTES = (
     *fleet.ROUTES,
     *instances.ROUTES,
-    *changes.ROUTES,
+    *actions.ROUTES,
+    *bulk.ROUTES,
     *operations.ROUTES,
+    *rollouts.ROUTES,
     *alerts.ROUTES,
     *runbooks.ROUTES,
+    *releases.ROUTES,
+    *listings.ROUTES,
+    *asking.ROUTES,
     *events.ROUTES,
     *assets.ROUTES,
 )
+
+SERVED = (
+    *fleet.ROUTES,
+    *instances.ROUTES,
+    *actions.ROUTES,
+    *operations.ROUTES,
+    *alerts.ROUTES,
+    *runbooks.PAGES,
+    *events.ROUTES,
+    *assets.ROUTES,
+)
+"""Of the console that is served to several operators: its process reads what these pages show, and has no key."""
 
 _STATUS: tuple[tuple[type[HermesError], HTTPStatus], ...] = (
     (UsageError, HTTPStatus.UNPROCESSABLE_ENTITY),
@@ -35,7 +66,7 @@ _STATUS: tuple[tuple[type[HermesError], HTTPStatus], ...] = (
 def application(console: Console, gate: Gate) -> Starlette:
     """Build the application for those whom a gate admits."""
     app = Starlette(
-        routes=ROUTES,
+        routes=SERVED if console.is_served else ROUTES,
         exception_handlers={HermesError: _explain, HTTPException: _explain_http},
     )
     app.state.console = console

@@ -1,5 +1,6 @@
 """Renders pages: templates of this package, in which every value is data, whatever a machine wrote into it."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -19,6 +20,8 @@ from hermesops.wire.foreign_text import one_line, visible
 LONGEST = 200
 """Characters of a text of machines, monitoring or people in a row of a page."""
 
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+
 _RUNBOOK = ("runbook", "run")
 """The first words of a command that leads to a runbook; its third word is the runbook's name."""
 
@@ -29,9 +32,10 @@ class Pages:
     Args:
         environment: Its name, in the head of each page.
         named: The name that commands have to give by ``--env``; empty where that is not needed.
+        is_served: Whether the console is served to several operators, with fewer pages.
     """
 
-    def __init__(self, environment: str, named: str) -> None:
+    def __init__(self, environment: str, named: str, *, is_served: bool = False) -> None:
         self._named = named
         self._templates = Environment(
             loader=PackageLoader("hermesops.console"),
@@ -45,14 +49,18 @@ class Pages:
             "advice": self._advice,
             "age": age,
             "command": self.command,
+            "is_time": is_time,
             "runbook": runbook_of,
+            "runbook_user": runbook_user_of,
             "short": _short,
             "sign": _sign,
+            "span": span,
         }
         self._templates.globals |= {
             "prefix": PREFIX,
             "environment": environment,
-            "may": _may,
+            "is_served": is_served,
+            "may": may_change,
             "operator_shown": operator_shown,
         }
 
@@ -73,7 +81,7 @@ class Pages:
         return hint.text(self._named) if isinstance(hint, Hint) else str(hint or "")
 
 
-def _may(change: str) -> bool:
+def may_change(change: str) -> bool:
     """Whether the operator of this request has the role for a change."""
     return current().role >= role_needed("POST", f"{PREFIX}change/{change}")
 
@@ -85,11 +93,23 @@ def age(then: object, now: datetime) -> str:
     return span(max(timedelta(0), now - datetime.fromisoformat(then)).total_seconds())
 
 
+def is_time(value: object) -> bool:
+    """Whether a value of a shape is a timestamp."""
+    return isinstance(value, str) and _TIME.fullmatch(value) is not None
+
+
 def runbook_of(hint: object) -> str:
     """The name of the runbook that a hint's first command runs; empty for any other hint."""
     parts = hint.parts if isinstance(hint, Hint) else ()
     commands = (part for part in parts if isinstance(part, tuple))
     return next((command[2] for command in commands if command[:2] == _RUNBOOK and len(command) > len(_RUNBOOK)), "")
+
+
+def runbook_user_of(hint: object) -> str:
+    """The user for whom a hint's first command runs a runbook; empty for any other hint."""
+    parts = hint.parts if isinstance(hint, Hint) else ()
+    commands = (part for part in parts if isinstance(part, tuple) and part[:2] == _RUNBOOK)
+    return next((user for *_, option, user in commands if option == "--instance"), "")
 
 
 def _as_data(value: object) -> object:

@@ -82,5 +82,5 @@ async def serve(container: "Container", listener: socket.socket, gate: LoopbackG
     try:
         await Server(application(console, gate), listener).serve_until_cancelled()
     finally:
-        for operation in await console.changes.close():
-            container.report(f"operation {operation.id} is left to the workers")
+        for name in await console.running.close():
+            container.report(f"{name} is left to the workers")

@@ -8,22 +8,16 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from hermesops.errors import UsageError
-from hermesops.model.fleet.health import Condition
-from hermesops.model.ids import InstanceId
+from hermesops.console.topics import READERS
+from hermesops.errors import Hint, UsageError
 from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts
-from hermesops.views import operations as operation_shapes
-from hermesops.views.access import certificates as certificate_shapes
-from hermesops.views.agents import backups as backup_shapes
 from hermesops.views.agents import fleet as fleet_shapes
-from hermesops.views.agents import instances as instance_shapes
 from hermesops.views.observability import alerts as alert_shapes
-from hermesops.views.operations import whose
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
@@ -40,21 +34,13 @@ _ALERTS_S = 3.0
 _TOPICS = 64
 """Shapes that are kept; the one that was used least recently goes first."""
 
-_LISTED = 200
-"""Operations in the list of ended and running ones."""
+_GROWING = re.compile(r'"(?:for_s|age_s|oldest_s)": [^,}]+')
+"""Fields of JSON that grow by themselves: no change. A fleet's shape is too large to visit each of its values."""
 
-_OF_INSTANCE = 20
-"""Operations on the page of an instance."""
-
-_NEWEST = 5
-"""Backups and certificates on the page of an instance."""
-
-_GROWING = frozenset({"for_s", "age_s", "oldest_s"})
-"""Fields that grow by themselves: no change."""
+_REASONS = re.compile(r'"reasons": (?:"(?:[^"\\]|\\.)*"|\[(?:[^"\]]|"(?:[^"\\]|\\.)*")*\])')
+"""Reasons in JSON: a text, or texts."""
 
 _DIGITS = re.compile(r"\d+")
-
-_IN_LIST = frozenset({Condition.DOWN, Condition.SILENT, Condition.DEGRADED, Condition.UNKNOWN})
 
 
 @dataclass(frozen=True)
@@ -62,8 +48,8 @@ class Topic:
     """What a page is about.
 
     Attributes:
-        kind: ``fleet``, ``instances``, ``instance``, ``operations``, ``operation`` or ``alerts``.
-        name: Id of the instance or operation; of a list its ``--where``.
+        kind: ``fleet``, ``alerts``, or one of ``READERS``.
+        name: Id of the subject; of a list its ``--where``.
     """
 
     kind: str
@@ -136,84 +122,25 @@ class Sources:
             return self._alerts
 
     async def _read(self, topic: Topic) -> Mapping[str, Any]:
-        readers: Mapping[str, Callable[[str], Awaitable[Mapping[str, Any]]]] = {
-            "fleet": self._fleet,
-            "instances": self._instances,
-            "instance": self._instance,
-            "operations": self._operations,
-            "operation": self._operation,
-            "alerts": self._open_alerts,
-        }
-        if topic.kind not in readers:
+        if topic.kind == "fleet":
+            return await self._fleet(topic.name)
+        if topic.kind == "alerts":
+            return await self._open_alerts()
+        reader = READERS.get(topic.kind)
+        if reader is None:
             raise UsageError(f"there is no page about {topic.kind!r}")
-        return await readers[topic.kind](topic.name)
+        return await asyncio.to_thread(reader, self.container, topic.name)
 
     async def _fleet(self, where: str) -> Mapping[str, Any]:
         fleet, known = self.container.fleet, await self.alerts()
 
         def read() -> Mapping[str, Any]:
-            status = fleet.status(fleet.selector(where), _IN_LIST, known.open, unread=known.unread)
+            status = fleet.status(fleet.selector(where), (), known.open, unread=known.unread)
             return fleet_shapes.status(status)
 
         return await asyncio.to_thread(read)
 
-    async def _instances(self, where: str) -> Mapping[str, Any]:
-        instances, now = self.container.instance_list, self.container.now
-
-        def read() -> Mapping[str, Any]:
-            at = now()
-            return {"instances": [instance_shapes.listed(row, at) for row in instances.read(instances.selector(where))]}
-
-        return await asyncio.to_thread(read)
-
-    async def _instance(self, instance_id: str) -> Mapping[str, Any]:
-        return await asyncio.to_thread(self._instance_now, InstanceId(instance_id))
-
-    def _instance_now(self, instance_id: InstanceId) -> Mapping[str, Any]:
-        container = self.container
-        instance, at = container.instances.get(instance_id), container.now()
-        certificates = container.machine_certificates.of_instance(instance)
-        return {
-            "instance": instance_shapes.listed(container.instance_list.of(instance), at),
-            "operations": [
-                operation_shapes.operation(row)
-                for row in container.operation_directory.of_instance(instance.id, _OF_INSTANCE)
-            ],
-            "backups": [
-                backup_shapes.backup(row, instance.title) for row in container.backup_rows.list(instance)[:_NEWEST]
-            ],
-            "certificates": [certificate_shapes.certificate(instance.title, row, at) for row in certificates[:_NEWEST]],
-        }
-
-    async def _operations(self, _name: str) -> Mapping[str, Any]:
-        directory = self.container.operation_directory
-
-        def read() -> Mapping[str, Any]:
-            rows = directory.recent(_LISTED)
-            return {
-                "operations": [
-                    {**operation_shapes.operation(row), "about": operation_shapes.whose(row)} for row in rows
-                ]
-            }
-
-        return await asyncio.to_thread(read)
-
-    async def _operation(self, operation_id: str) -> Mapping[str, Any]:
-        directory = self.container.operation_directory
-
-        def read() -> Mapping[str, Any]:
-            history = directory.history(operation_id)
-            row = history.operation
-            return {
-                **operation_shapes.history(history),
-                "about": whose(row),
-                "instance_id": row.instance_id,
-                "has_ended": row.status.has_ended,
-            }
-
-        return await asyncio.to_thread(read)
-
-    async def _open_alerts(self, _name: str) -> Mapping[str, Any]:
+    async def _open_alerts(self) -> Mapping[str, Any]:
         known, at = await self.alerts(), await asyncio.to_thread(self.container.now)
         return {
             "has_monitoring": self.container.monitoring.is_known,
@@ -224,17 +151,11 @@ class Sources:
 
 def digest_of(shape: Mapping[str, Any]) -> str:
     """A name of a shape's content; ages, and figures in reasons, which contain ages, make no difference."""
-    text = json.dumps(_lasting(shape), default=str, sort_keys=True)
-    return sha256(text.encode()).hexdigest()[:16]
+    text = _GROWING.sub("", json.dumps(shape, default=_plain, sort_keys=True))
+    lasting = _REASONS.sub(lambda reasons: _DIGITS.sub("#", reasons[0]), text)
+    return sha256(lasting.encode()).hexdigest()[:16]
 
 
-def _lasting(value: Any, name: str = "") -> Any:  # noqa: ANN401 - as JSON
-    match value:
-        case Mapping():
-            return {key: _lasting(part, str(key)) for key, part in value.items() if key not in _GROWING}
-        case list() | tuple():
-            return [_lasting(part, name) for part in value]
-        case str() if name == "reasons":
-            return _DIGITS.sub("#", value)
-        case _:
-            return value
+def _plain(value: object) -> object:
+    """A value that JSON does not have: a hint by its parts, as quoting thousands of commands for a shell takes long."""
+    return value.parts if isinstance(value, Hint) else str(value)

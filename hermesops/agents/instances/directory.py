@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hermesops.model.ids import user_id_of
+from hermesops.model.unknown_name import unknown_name
+
 if TYPE_CHECKING:
     from hermesops.model.fleet.instance import Instance, InstanceStatus
     from hermesops.model.ids import CellName, InstanceId
@@ -28,8 +31,10 @@ class Instances:
         """One instance, terminated or not.
 
         Raises:
-            UsageError: There is none with that id.
+            UsageError: There is none with that id, or it is no UUID, as in an address that somebody typed.
         """
+        if user_id_of(instance_id) is None:
+            raise unknown_name("user", instance_id)
         return self.registry.instances.get(instance_id)
 
     def list(

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base import typed_values as values
 from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import advice, is_json, list_lines, result, table
 from hermesops.cli.groups.noun import Noun
-from hermesops.cli.options import values
 from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint, UsageError

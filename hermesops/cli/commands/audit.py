@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
+from hermesops.base import typed_values as values
 from hermesops.cli import context
 from hermesops.cli.console import is_json, result, say, table
 from hermesops.cli.groups.noun import Noun
-from hermesops.cli.options import values
 from hermesops.cli.views import audit
 from hermesops.views.access import audit as audit_shapes
 

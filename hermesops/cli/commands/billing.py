@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.base.narration import counted
+from hermesops.base.typed_values import one_of
 from hermesops.cli import context
 from hermesops.cli.console import advice, require_reason, result, table
 from hermesops.cli.groups.noun import Noun
-from hermesops.cli.options.values import one_of
 from hermesops.cli.views import billing as view
 from hermesops.cli.views.users import sweep_lines
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError

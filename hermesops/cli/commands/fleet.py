@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base import typed_values as values
 from hermesops.cli import context
 from hermesops.cli.commands.rollout import follow
 from hermesops.cli.console import Why, Yes, agree, is_json, result, say, table, table_lines
 from hermesops.cli.groups.noun import Noun
-from hermesops.cli.options import values
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.options.watch import run_if_answered
 from hermesops.cli.views.fleet import cost as cost_view

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
+from hermesops.base import typed_values as values
 from hermesops.cli import context
 from hermesops.cli.console import Yes, advice, agree, result, table
 from hermesops.cli.groups.noun import Noun
-from hermesops.cli.options import values
 from hermesops.cli.options.instance import resume_or_leave
 from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.printing.fields import field_lines, in_words

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base import typed_values as values
 from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.commands.rollout import follow
 from hermesops.cli.console import Why, Yes, agree, result, say, table
-from hermesops.cli.options import values
 from hermesops.cli.options.instance import Wait
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.views.rollout import status

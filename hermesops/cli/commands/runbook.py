@@ -145,9 +145,10 @@ def _note(container: "Container", runbook_run: "RunbookRun", runbook: "Runbook",
 def _ask(step: "Step", *, yes: bool, picked: str) -> bool | None:
     """Whether a step may run; ``None`` where nobody is there to answer."""
     from hermesops.observability.runbook.document import Kind
+    from hermesops.observability.runbook.run import agreed
 
     spared = f"step {step.name} did not run"
-    if yes and (step.kind is Kind.CHANGE or step.name == picked):
+    if yes and agreed(step, picked):
         require_typed_environment(spared=spared)
         return True
     if not sys.stdin.isatty():

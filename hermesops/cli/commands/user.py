@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from hermesops.base.typed_values import one_of
 from hermesops.cli import context
 from hermesops.cli.console import result, table
 from hermesops.cli.groups.noun import Noun
-from hermesops.cli.options.values import one_of
 from hermesops.cli.views import users as view
 from hermesops.views.users import users as shapes
 

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base import typed_values as values
 from hermesops.cli import context
 from hermesops.cli.console import complain, result
-from hermesops.cli.options import values
 from hermesops.cli.options.instances import All, Users, Where, choose_instances
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.fleet.health import Condition

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base import typed_values as values
 from hermesops.cli import context
 from hermesops.cli.console import advice, is_json, result, say
-from hermesops.cli.options import values
 from hermesops.cli.options.files import read_saved
 from hermesops.cli.options.time_limit import limit
 from hermesops.errors import AlreadySoError, HermesError, Hint, UsageError

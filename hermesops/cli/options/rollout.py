@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from hermesops.cli.options.values import one_of, seconds, share
+from hermesops.base.typed_values import one_of, seconds, share
 
 if TYPE_CHECKING:
     from hermesops.model.rollout.spec import Spec

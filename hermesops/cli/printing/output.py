@@ -77,8 +77,8 @@ def _set_filters(value: list[str] | None) -> list[str] | None:
 
 def _set_timeout(value: str) -> str:
     if value:
+        from hermesops.base.typed_values import seconds
         from hermesops.cli.options.time_limit import limit
-        from hermesops.cli.options.values import seconds
 
         limit.begin(seconds(value, "--timeout"))
     return value

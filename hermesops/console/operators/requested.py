@@ -1,4 +1,4 @@
-"""Changes of the served console: each is a row with the operator's proof, which workers preview or carry out."""
+"""Actions of the served console: each is a row with the operator's proof, which workers preview or carry out."""
 
 import asyncio
 import json
@@ -10,16 +10,17 @@ from hermesops.agents.operator_requests.actions import ACTIONS
 from hermesops.agents.operator_requests.carrier import CODES
 from hermesops.agents.operator_requests.previews import preview_of
 from hermesops.base.waiting import pause
-from hermesops.console.changes import CHANGES, Change
+from hermesops.console.actions.action import About, Action, ActionRequest, Preview
+from hermesops.console.actions.operations import DRY_RUN
 from hermesops.console.operators.gate import current
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.model.access.operator_request import OperatorRequest, OperatorRequestState, hint_of
+from hermesops.model.ids import InstanceId
+from hermesops.views.agents import change_words
+from hermesops.views.agents.change_previews import change_preview
 
 if TYPE_CHECKING:
-    from hermesops.agents.instances.preview.change_preview import ChangePreview
     from hermesops.app.console_container import ConsoleContainer
-    from hermesops.model.fleet.instance import Instance
-    from hermesops.model.operation import Operation
 
 _WITHIN_S = 30.0
 """Seconds that a page waits for a worker's decision."""
@@ -28,54 +29,60 @@ _EVERY_S = 0.3
 
 
 @dataclass(frozen=True)
-class RequestedChanges:
-    """Asks workers to preview and carry out changes, as the operator of the present request."""
+class RequestedActions:
+    """Asks workers to preview and carry out actions, as the operator of the present request."""
 
     container: "ConsoleContainer"
     within_s: float = _WITHIN_S
 
-    async def user_of(self, instance: "Instance") -> str:
-        """The name by which requests find this very instance: its user, or its id where the user has a newer one."""
-        same = await asyncio.to_thread(self.container.instances.find, instance.title)
-        return instance.title if same.id == instance.id else instance.id
+    def offers(self, action: Action) -> bool:
+        """Whether workers carry an action out."""
+        return action.about is About.INSTANCE and action.name in ACTIONS
 
-    async def preview(self, change: Change, instance: "Instance") -> "ChangePreview":
-        """The preview of a change, which a worker makes.
+    async def preview(self, action: Action, request: ActionRequest) -> Preview:
+        """The preview of an action, which a worker makes.
 
         Raises:
-            HermesError: The change is refused now.
+            HermesError: The action is refused now.
             UnavailableError: No worker decides.
         """
-        request = await self._decided(change, instance, "preview", is_preview=True)
-        return preview_of(request.answer)
+        planned = preview_of((await self._decided(action, request, is_preview=True)).answer)
+        return Preview("operation", change_preview(planned), change_words.sentences(planned))
 
-    async def open(self, change: Change, instance: "Instance", reason: str) -> "Operation":
-        """Have a worker open the operation of a change.
+    async def begin(self, action: Action, request: ActionRequest, slots: asyncio.Semaphore | None = None) -> str:
+        """Have a worker open the operation of an action; returns the path of its page, below the console's.
 
         Raises:
-            HermesError: The change is refused; nothing was changed.
+            HermesError: The action is refused; nothing was changed.
             UnavailableError: No worker decides; one may do so within a quarter of an hour.
         """
-        request = await self._decided(change, instance, reason, is_preview=False)
-        if request.operation_id is None:
+        del slots  # workers bound what runs at the same time
+        decided = await self._decided(action, request, is_preview=False)
+        if decided.operation_id is None:
             raise RefusedError("this request opened no operation")
-        return (await asyncio.to_thread(self.container.operation_directory.history, request.operation_id)).operation
+        return f"operations/{decided.operation_id}"
 
-    async def close(self) -> "list[Operation]":
+    async def close(self) -> list[str]:
         """Nothing runs in this process."""
         return []
 
-    async def _decided(self, change: Change, instance: "Instance", reason: str, *, is_preview: bool) -> OperatorRequest:
+    async def _decided(self, action: Action, request: ActionRequest, *, is_preview: bool) -> OperatorRequest:
         """Add a request of the present operator, and wait for its decision."""
-        name, admission, rows = _name_of(change), current(), self.container.operator_request_rows
-        action = ACTIONS.get(name)
-        if action is None or admission.operator is None:
-            hint = Hint(change.command(instance.title))
-            raise RefusedError("the served console does not offer this change", hint=hint)
-        if admission.role < action.role:
-            raise RefusedError(f"{change.title} needs the role {action.role.word}")
+        admission, rows = current(), self.container.operator_request_rows
+        is_offered = self.offers(action) and not any(request.values.values())
+        if not is_offered or admission.operator is None:
+            raise RefusedError("the served console does not offer this", hint=Hint(action.command(request)))
+        role = ACTIONS[action.name].role
+        if admission.role < role:
+            raise RefusedError(f"{action.title} needs the role {role.word}")
         id_ = await asyncio.to_thread(
-            rows.add, admission.operator.name, name, instance.id, reason, admission.proof, is_preview=is_preview
+            rows.add,
+            admission.operator.name,
+            action.name,
+            InstanceId(request.subject.id),
+            request.reason or DRY_RUN,
+            admission.proof,
+            is_preview=is_preview,
         )
         if id_ is None:
             raise RefusedError("too many requests wait for workers", hint=Hint(("job", "list")))
@@ -94,7 +101,3 @@ class RequestedChanges:
             f"no worker has decided request {id_}; one may still do so within a quarter of an hour",
             hint=Hint(("job", "list"), "shows whether workers run operator-requests"),
         )
-
-
-def _name_of(change: Change) -> str:
-    return next((name for name, each in CHANGES.items() if each is change), "")

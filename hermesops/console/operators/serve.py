@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hermesops.console.application import application
 from hermesops.console.live import Streams
 from hermesops.console.operators.gate import CALLBACK, OperatorGate
-from hermesops.console.operators.requested import RequestedChanges
+from hermesops.console.operators.requested import RequestedActions
 from hermesops.console.operators.sessions import Sessions
 from hermesops.console.parts import Console
 from hermesops.console.rendering import Pages
@@ -43,5 +43,6 @@ def gate_of(container: "ConsoleContainer") -> OperatorGate:
 def console_of(container: "ConsoleContainer") -> Console:
     """The parts of the served console: commands name the environment, and changes are requests to workers."""
     sources = Sources(container)
-    pages = Pages(container.env.name, container.env.name)
-    return Console(container, pages, sources, Streams(sources, most=_STREAMS), RequestedChanges(container))
+    pages = Pages(container.env.name, container.env.name, is_served=True)
+    streams = Streams(sources, most=_STREAMS)
+    return Console(container, pages, sources, streams, RequestedActions(container), is_served=True)

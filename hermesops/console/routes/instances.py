@@ -1,28 +1,31 @@
 """The list of instances, and the page of each."""
 
 import asyncio
+from collections.abc import Sequence
+from datetime import datetime
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hermesops.console.changes import CHANGES
+from hermesops.console.actions import bulk
+from hermesops.console.actions.action import About
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
+from hermesops.console.plots import Plot, plot_of
+from hermesops.console.routes.paging import page_of
 from hermesops.console.sources import Topic
-from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
+from hermesops.observability.telemetry.metrics.figures import Figure
+from hermesops.observability.telemetry.metrics.figures import text as text_of
+from hermesops.observability.telemetry.metrics.trends import SPAN
 from hermesops.views.agents import drift as drift_shapes
 from hermesops.views.agents.instance_reports import report as report_shape
 from hermesops.views.listing import containing
-
-_MOST = 100
-"""Rows of a page of the list."""
-
-_DIGITS = 6
-"""Of the number of a page."""
+from hermesops.views.observability.trends import TITLES
 
 _EVENTS = 100
 """Newest events of a timeline that are shown."""
@@ -32,20 +35,15 @@ async def list_(request: Request) -> Response:
     """Instances, a hundred at once; ``where``, ``q`` and ``page`` of the address choose them."""
     console, query = console_of(request), request.query_params
     where, text = query.get("where", ""), query.get("q", "")
-    number = _number(query.get("page", "1"))
     topic = Topic("instances", where)
     snapshot = await console.sources.snapshot(topic)
-    rows = containing(snapshot.shape["instances"], text)
-    pages = max(1, -(-len(rows) // _MOST))
-    number = min(number, pages)
     return console.pages.page(
         "instances",
         topic=topic,
+        bulk_actions={} if console.is_served else bulk.actions(),
+        bulk_most=bulk.MOST,
         digest=snapshot.digest,
-        rows=rows[(number - 1) * _MOST : number * _MOST],
-        count=len(rows),
-        number=number,
-        pages=pages,
+        page=page_of(containing(snapshot.shape["instances"], text), query.get("page", "1")),
         others=urlencode({"where": where, "q": text}),
         filters={"where": where, "q": text},
     )
@@ -56,7 +54,12 @@ async def show(request: Request) -> Response:
     console, topic = console_of(request), Topic("instance", request.path_params["id"])
     snapshot = await console.sources.snapshot(topic)
     return console.pages.page(
-        "instance", topic=topic, digest=snapshot.digest, changes=CHANGES, id=topic.name, **snapshot.shape
+        "instance",
+        topic=topic,
+        digest=snapshot.digest,
+        actions=console.actions(About.INSTANCE),
+        id=topic.name,
+        **snapshot.shape,
     )
 
 
@@ -65,7 +68,7 @@ async def report(request: Request) -> Response:
     console = console_of(request)
     instance = await asyncio.to_thread(console.container.instances.get, InstanceId(request.path_params["id"]))
     shape = report_shape(await console.container.instance_report(instance), console.container.now())
-    return console.pages.page("report", HTTPStatus.OK, **shape)
+    return console.pages.page("report", HTTPStatus.OK, plots=_plots(shape["trends"]), **shape)
 
 
 async def timeline(request: Request) -> Response:
@@ -77,10 +80,15 @@ async def timeline(request: Request) -> Response:
     return console.pages.page("timeline", rows=rows[: -_EVENTS - 1 : -1], count=len(rows), problem=past.problem)
 
 
-def _number(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS or int(text) < 1:
-        raise UsageError("a page has a number from 1 on", field="page")
-    return int(text)
+def _plots(trends: Any) -> Sequence[tuple[str, str, Plot]]:  # noqa: ANN401 - JSON
+    """The title, the present value in words and the line of each figure over the last hour."""
+    begin, step_s = datetime.fromisoformat(trends["begin"]), trends["step_s"]
+    plots = []
+    for name, points in trends["points"].items():
+        timed = [(datetime.fromisoformat(at), value) for at, value in points]
+        plot = plot_of(timed, begin, begin + SPAN, gap_s=2 * step_s)
+        plots.append((TITLES[name], text_of(Figure(name), plot.last), plot))
+    return plots
 
 
 _ONE = f"{PREFIX}instances/{{id}}"

@@ -4,6 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from hermesops.console.actions.action import About
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
 from hermesops.console.sources import Topic
@@ -29,7 +30,13 @@ async def show(request: Request) -> Response:
     """One operation with its steps and its audit entries."""
     console, topic = console_of(request), Topic("operation", request.path_params["id"])
     snapshot = await console.sources.snapshot(topic)
-    return console.pages.page("operation", topic=topic, digest=snapshot.digest, operation=snapshot.shape)
+    return console.pages.page(
+        "operation",
+        topic=topic,
+        digest=snapshot.digest,
+        actions=console.actions(About.OPERATION),
+        operation=snapshot.shape,
+    )
 
 
 ROUTES = (Route(f"{PREFIX}operations", list_), Route(f"{PREFIX}operations/{{id}}", show))

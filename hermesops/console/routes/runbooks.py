@@ -15,7 +15,9 @@ from starlette.routing import Route
 from hermesops.base import assets
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
+from hermesops.console.sources import Topic
 from hermesops.observability.runbook.document import load, names
+from hermesops.views.observability import runbooks as shapes
 
 _LINK = re.compile(r'<a href="([^"]*)"')
 _IMAGE = re.compile(r"<img [^>]*>")
@@ -30,12 +32,29 @@ async def list_(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """One runbook, by its name or by that of an alert that leads to it."""
-    folder = assets.folder("runbooks")
+    """One runbook with its steps, by its name or by that of an alert; ``instance`` of the address fills them."""
+    console, user, folder = console_of(request), request.query_params.get("instance", ""), assets.folder("runbooks")
     document = await asyncio.to_thread(load, folder, request.path_params["name"])
+    instance = await asyncio.to_thread(console.container.instances.find, user) if user else None
+    fill = console.container.runbook_records.filled
+    filled = await asyncio.to_thread(fill, document, instance) if instance else document
     # Runbooks are files of hermesops itself, so their HTML is not hostile.
     text = Markup(_html(document.text, frozenset(names(folder))))  # noqa: S704 - as above
-    return console_of(request).pages.page("runbook", title=document.title, text=text, name=document.name)
+    return console.pages.page(
+        "runbook",
+        title=document.title,
+        text=text,
+        name=document.name,
+        steps=[shapes.step(step) for step in filled.steps],
+        user=instance.title if instance else "",
+    )
+
+
+async def run(request: Request) -> Response:
+    """A run of a runbook in this process: its lines so far, then each step with its outcome."""
+    console, topic = console_of(request), Topic("run", request.path_params["id"])
+    snapshot = await console.sources.snapshot(topic)
+    return console.pages.page("run", topic=topic, digest=snapshot.digest, **snapshot.shape)
 
 
 @cache
@@ -57,4 +76,7 @@ def _html(text: str, known: frozenset[str]) -> str:
     return _LINK.sub(link, _IMAGE.sub("", pyromark.html(text, options=_OPTIONS)))
 
 
-ROUTES = (Route(f"{PREFIX}runbooks", list_), Route(f"{PREFIX}runbooks/{{name}}", show))
+PAGES = (Route(f"{PREFIX}runbooks", list_), Route(f"{PREFIX}runbooks/{{name}}", show))
+"""Of the documents alone."""
+
+ROUTES = (*PAGES, Route(f"{PREFIX}runs/{{id}}", run))

@@ -76,6 +76,15 @@ Ask = Callable[[Step], bool | None]
 """Asks whether to run a step that changes something; ``None`` where nobody is there to answer."""
 
 
+def agreed(step: Step, picked: str) -> bool | None:
+    """The answer of an operator who agreed to every change beforehand, and picked a step; ``None`` for no answer.
+
+    Args:
+        picked: Name of the step with which the run begins; empty for none.
+    """
+    return True if step.kind is Kind.CHANGE or step.name == picked else None
+
+
 def unseen(_: str) -> None:
     """Drop output where nobody reads it."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
+    from hermesops.agents.rollout.operators.service import Preview
     from hermesops.agents.rollout.plan.backlog import OutdatedInstance
     from hermesops.agents.rollout.plan.losses import AgentLosses
     from hermesops.agents.rollout.ports import Records
@@ -184,6 +185,19 @@ def status(records: "Records", progress: "RolloutProgress") -> dict[str, object]
         "rollout": rollout(records.rollout),
         "progress": rollout_progress(progress),
         "targets": [target(each) for each in records.targets],
+    }
+
+
+def command_preview(preview: "Preview") -> dict[str, object]:
+    """A command to a rollout that was not given: its states before and after, and the agents that it changes."""
+    before, after = preview.before, preview.after
+    return {
+        "rollout": before.id,
+        "release": before.release,
+        "from": before.state.value,
+        "to": after.state.value,
+        "stages_promoted": after.decisions.promoted,
+        "users": [each.facts.user for each in preview.targets],
     }
 
 

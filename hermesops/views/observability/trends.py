@@ -8,6 +8,9 @@ from hermesops.views.timestamps import timestamp
 if TYPE_CHECKING:
     from hermesops.observability.telemetry.metrics.trends import Trends
 
+TITLES = {"up": "agent up", "memory": "memory", "turn": "turn", "errors": "errors"}
+"""Of figures, by their names."""
+
 
 def trends(last_hour: "Trends") -> dict[str, object]:
     """The points of each figure, oldest first; where a time has none, it is left out."""

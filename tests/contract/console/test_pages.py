@@ -2,40 +2,87 @@
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
 
 import httpx
 import pytest
+from starlette.routing import Route
 
+from hermesops.agents.rollout.records.events import (
+    BatchEnded,
+    GateAnswered,
+    Recorded,
+    RolloutStarted,
+    StateChanged,
+    TargetOutcome,
+    WaitBegun,
+    to_row,
+)
 from hermesops.app import Container
+from hermesops.console.actions.action import About
+from hermesops.console.actions.table import ACTIONS
+from hermesops.console.application import ROUTES
 from hermesops.console.front import CONTENT_SECURITY_POLICY, LARGEST_BODY
+from hermesops.console.routes.asking import QUESTIONS
+from hermesops.console.topics.listings import LISTINGS
 from hermesops.model.ids import instance_subject
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.model.operation import OperationKind
+from hermesops.model.rollout.records import GateResult, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
 from hermesops.store.message_rows.incoming import IncomingMessages
+from hermesops.store.registry import Registry
 from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring
 from tests.support.fleets.filled_registry import fill
 from tests.support.hostile.agents.hostile_moods import ESCAPES
 from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container, foreign
 from tests.support.real.stores.registries import KEYS
+from tests.support.rollouts.rows import AT, ROLLOUT, target_of
 
 INSTANCES = 50
 HOSTILE = f"<script>alert(1)</script><img src=x onerror=alert(1)>\"'><a href=javascript:alert(1)>{{{{7*7}}}}{ESCAPES}"
 NUL = "\0"
+WRITTEN = HOSTILE.replace(NUL, "")
+"""As rows have it: PostgreSQL's texts have no NUL."""
+
+LISTS = tuple(f"/console/{name}" for name in ("instances", "operations", "rollouts", "alerts"))
 WORDS = "words-of-a-user"
 SEALED_KEY = "k" * 43
 """The key of each instance's API that ``fill`` writes."""
 
 
 @pytest.fixture
-def container(tmp_path: Path) -> Container:
+def container(tmp_path: Path, registry: Registry) -> Container:
+    """A fleet with a halted rollout and a freeze, whose texts are hostile, in either database."""
     container = empty_container(tmp_path)
-    fill(container.registry, INSTANCES)
+    container.__dict__["registry"] = registry
+    fill(registry, INSTANCES)
+    with_halted_rollout(registry)
+    container.freezes.set(begins_at=None, ends_at=None, reason=WRITTEN)
     return container
+
+
+def with_halted_rollout(registry: Registry) -> None:
+    """Write a rollout in which every text of machines and people is hostile."""
+    ids, text = [row.id for row in registry.instances.list()[:2]], WRITTEN
+    failed = RolloutTarget(
+        replace(target_of(ids[0]).facts, user=text, release_before="<i>0</i>"), 0, 0, 0, TargetState.FAILED, text
+    )
+    halted = replace(ROLLOUT, release=ReleaseId("<b>1</b>"), state=RolloutState.HALTED, reason=text, who=text)
+    registry.rollouts.add(halted, [failed, target_of(ids[1], 1, stage=1)], to_row(Recorded(AT, RolloutStarted(text))))
+    verdict = {"failures": {"result": text, "why": text}, "targets": {text: text}}
+    for event in (
+        StateChanged(RolloutState.RUNNING, RolloutState.HALTED, text, text, text),
+        BatchEnded((TargetOutcome(ids[0], 0, 0, TargetState.FAILED, text),)),
+        GateAnswered(text, GateResult.FAIL, 0, text, text),
+        WaitBegun(text),
+    ):
+        registry.rollout_events.add(halted.id, to_row(Recorded(AT, event, verdict)))
 
 
 @pytest.fixture
@@ -58,10 +105,39 @@ def paths_of(container: Container) -> list[str]:
     """Every page that the console has."""
     instance = f"/console/instances/{container.instance_list.read()[0].instance.id}"
     operations = [f"/console/operations/{row.id}" for row in container.operation_directory.list(ended=True)]
+    rollouts = [f"/console/rollouts/{row.id}" for row in container.rollouts.list()]
+    freezes = [f"/console/freezes/{row.id}" for row in container.freezes.list()]
+    runbook = ["/console/runbooks/gateway-down"]
+    subjects = {
+        About.INSTANCE: [instance],
+        About.ROLLOUT: rollouts,
+        About.OPERATION: operations,
+        About.ALERT: ["/console/alerts/GatewayDown"],
+        About.FREEZE: freezes,
+        About.FLEET: ["/console"],
+        About.RUNBOOK: runbook,
+    }
+    actions = [f"{of}/change/{action.name}" for action in ACTIONS for of in subjects[action.about]]
     return [
-        *("/console/", "/console/instances", "/console/operations", "/console/alerts", "/console/runbooks"),
-        *(instance, f"{instance}/report", f"{instance}/timeline", f"{instance}/change/restart", *operations),
+        *("/console/", *LISTS, "/console/runbooks"),
+        *(instance, f"{instance}/report", f"{instance}/timeline", *operations, *actions),
+        *rollouts,
+        *("/console/more", "/console/approvals", "/console/batch", "/console/bulk/restart"),
+        *(f"/console/{name}" for name in LISTINGS),
+        *(f"/console/{name}{part}" for name in QUESTIONS for part in ("", "/answer")),
+        *("/console/releases/none", "/console/cells/cell1", "/console/cells/cell1/preview", "/console/runs/none"),
+        *(f"/console/runbooks/{name}" for name in ("gateway-down", "rollout-halted")),
     ]
+
+
+def test_the_list_of_pages_has_each_route(container: Container) -> None:
+    pages = [route for route in ROUTES if isinstance(route, Route) and "GET" in (route.methods or ())]
+    others = {"/console/assets/{name}", "/console/events"}
+    paths = paths_of(container)
+    unlisted = {route.path for route in pages if not any(route.path_regex.fullmatch(path) for path in paths)}
+    assert unlisted == others
+    kinds = {path.split("/")[2] for path in paths if "/change/" in path} - {"change"}
+    assert kinds == {action.about.value for action in ACTIONS} - {"fleet"}
 
 
 async def test_texts_of_machines_and_addresses_are_data_on_every_page(
@@ -71,23 +147,23 @@ async def test_texts_of_machines_and_addresses_are_data_on_every_page(
     operation = registry.operations.open(
         OperationKind.RESTART,
         instance_subject(instance.id),
-        intent={"user": HOSTILE, "before": HOSTILE, "reason": HOSTILE},
+        intent={"user": WRITTEN, "before": WRITTEN, "reason": WRITTEN},
         instance_id=instance.id,
     )
-    registry.operations.record_step(operation.id, HOSTILE)
-    registry.operations.record_problem(operation.id, HOSTILE)
-    registry.audit.append("noted", instance_subject(instance.id), why=HOSTILE, after={"text": HOSTILE})
+    registry.operations.record_step(operation.id, WRITTEN)
+    registry.operations.record_problem(operation.id, WRITTEN)
+    registry.audit.append("noted", instance_subject(instance.id), why=WRITTEN, after={"text": WRITTEN})
     hostile = alert("<b>Hostile</b>", instance_id=instance.id, cell=HOSTILE, text=HOSTILE)
     hostile["annotations"] = {"summary": HOSTILE, "figure": HOSTILE, "runbook_url": f"runbooks/{HOSTILE}.md"}
     monitoring.answers["GET /alertmanager/api/v2/alerts"] = Answer([hostile])
     pages = [(path, await client.get(path)) for path in paths_of(container)]
     pages += [
         (path, await client.get(f"{path}?{name}={quote(HOSTILE.replace(NUL, ''))}"))
-        for path in ("/console/", "/console/instances", "/console/operations", "/console/alerts")
+        for path in ("/console/", *LISTS)
         for name in ("q", "where", "health", "page")
     ]
     pages += [(path, await client.get(f"{path}{quote('<script>')}")) for path in paths_of(container)]
-    assert {response.status_code for _, response in pages} <= {200, 404, 422}
+    assert [path for path, response in pages if response.status_code not in {200, 404, 422}] == []
     assert {path: foreign(response.text) for path, response in pages if foreign(response.text)} == {}
     shown = "".join(response.text for _, response in pages)
     assert "&lt;script&gt;alert(1)" in shown
@@ -110,7 +186,7 @@ async def test_nobody_without_the_cookie_is_answered_and_no_foreign_page_changes
     container: Container, client: httpx.AsyncClient
 ) -> None:
     change = next(path for path in paths_of(container) if path.endswith("/change/restart"))
-    cookie = dict(client.cookies)
+    cookie, before = dict(client.cookies), container.operation_directory.list(ended=True)
     for path in (*paths_of(container), "/console/assets/console.js", "/console/events?kind=fleet"):
         client.cookies.clear()
         assert (await client.get(path)).status_code == 403, path
@@ -130,7 +206,7 @@ async def test_nobody_without_the_cookie_is_answered_and_no_foreign_page_changes
     for path in ("/console/?q=%00", "/console/instances/%00", "/console/events?kind=instance&name=%00"):
         assert (await client.get(path)).status_code == 400, path
     assert (await client.put(change, headers=OWN)).status_code == 405
-    assert container.operation_directory.list(ended=True) == ()
+    assert container.operation_directory.list(ended=True) == before
 
 
 async def test_each_response_has_the_policy_and_stays_in_no_cache(client: httpx.AsyncClient) -> None:
@@ -192,3 +268,47 @@ async def test_an_alert_leads_to_its_runbook_and_the_instance_in_trouble_comes_f
     assert "The gateway of an agent is down" in runbook
     assert 'href="/console/runbooks/turns-failing-burn"' in runbook
     assert foreign(runbook) == []
+
+
+async def test_an_action_that_destroys_something_has_its_subject_typed_and_values_are_bounded(
+    container: Container, client: httpx.AsyncClient
+) -> None:
+    before = container.operation_directory.list(ended=True)
+    instance = f"/console/instances/{container.instance_list.read()[0].instance.id}"
+    for path, form, words in (
+        (f"{instance}/change/terminate", {"reason": "x"}, "type user0 to confirm"),
+        (f"{instance}/change/terminate", {"reason": "x", "typed": "user1"}, "type user0 to confirm"),
+        (f"{instance}/change/restore", {"reason": "x", "typed": "user"}, "type user0 to confirm"),
+        ("/console/rollouts/r1/change/roll-back", {"reason": "x"}, "type r1 to confirm"),
+        (f"{instance}/change/terminate", {"typed": "user0"}, "say why"),
+        (f"{instance}/change/resize", {"reason": "x"}, "missing"),
+        (f"{instance}/change/resize", {"reason": "x", "plan": "huge"}, "one of light, heavy"),
+        (f"{instance}/change/suspend", {"reason": "x", "machine": "x" * 501}, "at most 500"),
+        ("/console/bulk/restart", {"reason": " "}, "say why"),
+        (f"/console/bulk/restart?ids={','.join(['x'] * 51)}", {"reason": "x"}, "50 at most"),
+    ):
+        response = await client.post(path, data=form, headers=OWN)
+        assert (response.status_code, words in response.text) == (422, True), (path, form, response.text)
+    for path in ("/console/bulk/terminate", "/console/bulk/nowhere", "/console/fleet/x/change/nowhere"):
+        assert (await client.post(path, data={"reason": "x"}, headers=OWN)).status_code == 404, path
+    assert container.operation_directory.list(ended=True) == before
+
+
+async def test_a_rollout_shows_its_gates_with_limits_its_agents_and_its_actions(client: httpx.AsyncClient) -> None:
+    page = (await client.get("/console/rollouts/r1")).text
+    assert all(text in page for text in ("halted", "stops at", "failures", "0 of 1", "batch ended", 'id="do-retry"'))
+    assert len(re.findall(r'id="target-[^"]*"', page)) == 2
+    assert 'href="/console/rollouts/r1"' in (await client.get("/console/rollouts")).text
+    retry = (await client.get("/console/rollouts/r1/change/retry")).text
+    assert "halted now, running after" in retry
+    assert "hermesops rollout retry r1 --reason WHY" in retry
+    assert "cannot be paused" in (await client.get("/console/rollouts/r1/change/pause")).text
+
+
+async def test_a_list_is_that_of_its_command(container: Container, client: httpx.AsyncClient) -> None:
+    container.registry.audit.append("noted", "instance/1", why="by nobody", after={})
+    page = (await client.get("/console/audit", params={"subject": "instance/1"})).text
+    assert page.count('data-label="At"') == 1
+    assert "hermesops audit log --subject instance/1" in page
+    assert (await client.get("/console/audit", params={"since": "yesterday"})).status_code == 422
+    assert (await client.get("/console/cells")).text.count('href="/console/cells/') == 2

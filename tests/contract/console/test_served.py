@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from hermesops.access.sign_in.issuer_client import IssuedTokens
 from hermesops.agents.operator_requests.actions import ACTIONS
-from hermesops.console.application import ROUTES
+from hermesops.console.application import SERVED
 from hermesops.console.front import CONTENT_SECURITY_POLICY
 from hermesops.console.operators.gate import COOKIE, SIGN_IN_COOKIE
 from hermesops.console.operators.roles import role_needed
@@ -57,11 +57,11 @@ def each_request(registry: Registry) -> list[tuple[str, str]]:
     """Method and path of every route; a change has a path for each action and for one that there is not."""
     known = registry.instances.list()[0].id
     requests = []
-    for route in ROUTES:
+    for route in SERVED:
         assert isinstance(route, Route)
         for method in sorted((route.methods or set()) - {"HEAD"}):
-            for change in (*ACTIONS, "unknown") if "{change}" in route.path else ("",):
-                values = {"{id}": known, "{change}": change, "{name}": "console.js"}
+            for action in (*ACTIONS, "unknown") if "{action}" in route.path else ("",):
+                values = {"{about}": "instances", "{id}": known, "{action}": action, "{name}": "console.js"}
                 path = route.path
                 for name, value in values.items():
                     path = path.replace(name, value)

@@ -18,8 +18,9 @@ from hermesops.base import assets
 from hermesops.observability.alerts import dashboards
 from hermesops.observability.alerts.dashboards import Dashboard
 from tests.support.alerts import fleet_past
-from tests.support.documents import dashboard_picture, page_pictures
+from tests.support.documents import console_pictures, dashboard_picture, page_pictures
 from tests.support.documents.diagrams import ROOT
+from tests.support.pages.console import container_of
 from tests.support.real.commands.command import Command, local_world
 from tests.support.real.monitoring import prometheus
 from tests.support.releases.simulated import built
@@ -118,6 +119,7 @@ async def _main(agents: int) -> None:
                 await world.ok("instance", "suspend", f"user-{number}", "--reason", "unpaid")
             (PICTURES / "fleet-status.svg").write_text(await fleet_status(world))
             (PICTURES / "halted-rollout.svg").write_text(await halted_rollout(world))
+            await console_pictures.draw(container_of(world.environ), PICTURES)
     await page_pictures.draw(PICTURES)
 
 

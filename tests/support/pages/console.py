@@ -43,7 +43,7 @@ async def console_client(container: Container) -> AsyncIterator[httpx.AsyncClien
         response = await client.get(gate.url)
         assert (response.status_code, response.headers["location"]) == (303, PREFIX)
         yield client
-        await console.changes.close()
+        await console.running.close()
 
 
 @asynccontextmanager

@@ -71,5 +71,9 @@ def test_ages_are_no_change_and_anything_else_is() -> None:
         return {"trouble": [{"user": "ada", "for_s": 95, "reasons": reasons, **values}]}
 
     assert digest_of(row()) == digest_of(row(for_s=96, reasons=["no heartbeat for 196 s"]))
+    quoted = r'no heartbeat for 95 s: "]" \\'
+    assert digest_of(row(reasons=[quoted, "1"])) == digest_of(row(reasons=[quoted.replace("95", "7"), "2"]))
+    assert digest_of(row(reasons="95 s")) == digest_of(row(reasons="96 s"))
+    assert digest_of(row(reasons=[quoted], left=1)) != digest_of(row(reasons=[quoted], left=2))
     for other in ({"user": "bob"}, {"reasons": ["its machine is gone"]}, {"health": "down"}):
         assert digest_of(row()) != digest_of(row(**other))

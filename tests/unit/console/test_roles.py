@@ -3,7 +3,8 @@
 import pytest
 
 from hermesops.agents.operator_requests.actions import ACTIONS
-from hermesops.console.changes import CHANGES
+from hermesops.console.actions.action import About
+from hermesops.console.actions.table import about
 from hermesops.console.operators.roles import role_needed
 from hermesops.model.access.console_operator import Groups, Role
 
@@ -30,8 +31,8 @@ def test_whatever_changes_something_and_is_no_known_action_needs_the_highest_rol
     assert role_needed(method, path) is Role.ADMIN
 
 
-def test_every_change_that_has_a_page_is_served() -> None:
-    assert CHANGES.keys() <= ACTIONS.keys()
+def test_every_action_that_workers_carry_out_has_a_page() -> None:
+    assert about(About.INSTANCE).keys() >= ACTIONS.keys()
 
 
 def test_the_highest_group_counts() -> None:

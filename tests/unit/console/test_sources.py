@@ -1,7 +1,6 @@
 """A shape is read once for all who look at it, and a failure is kept for nobody."""
 
 import asyncio
-from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,56 +11,62 @@ from hermesops.console.sources import Sources, Topic
 from hermesops.errors import UnavailableError, UsageError
 
 
-class Counted(Sources):
-    """Sources whose list of operations counts how often it was read."""
+class Directory:
+    """A list of operations that counts how often it was read."""
 
     reads = 0
     is_away = False
 
-    async def _operations(self, name: str) -> Mapping[str, Any]:
+    def recent(self, _most: int) -> list[object]:
         self.reads += 1
-        await asyncio.sleep(0)  # noqa: TID251 - lets the other readers come
         if self.is_away:
             raise UnavailableError("away")
-        return {"operations": [], "name": name}
+        return []
 
 
 @pytest.fixture
-def sources() -> Counted:
-    container: Any = SimpleNamespace()
-    return Counted(container)
+def directory() -> Directory:
+    return Directory()
 
 
-async def test_readers_at_once_share_one_shape(sources: Counted) -> None:
+@pytest.fixture
+def sources(directory: Directory) -> Sources:
+    container: Any = SimpleNamespace(operation_directory=directory)
+    return Sources(container)
+
+
+async def test_readers_at_once_share_one_shape(sources: Sources, directory: Directory) -> None:
     snapshots = await asyncio.gather(*(sources.snapshot(Topic("operations")) for _ in range(20)))
-    assert sources.reads == 1
+    assert directory.reads == 1
     assert len({id(snapshot) for snapshot in snapshots}) == 1
 
 
-async def test_a_shape_is_read_again_once_it_is_old(sources: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_shape_is_read_again_once_it_is_old(
+    sources: Sources, directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for fresh_s, reads in ((0.0, 2), (3600.0, 1)):
         monkeypatch.setattr(module, "_FRESH_S", fresh_s)
         monkeypatch.setattr(module, "_SHARE", 0)
-        topic, before = Topic("operations", str(fresh_s)), sources.reads
+        topic, before = Topic("operations", str(fresh_s)), directory.reads
         await sources.snapshot(topic)
         await sources.snapshot(topic)
-        assert sources.reads - before == reads
+        assert directory.reads - before == reads
 
 
-async def test_a_failure_is_not_kept(sources: Counted) -> None:
-    sources.is_away = True
+async def test_a_failure_is_not_kept(sources: Sources, directory: Directory) -> None:
+    directory.is_away = True
     with pytest.raises(UnavailableError, match="away"):
         await sources.snapshot(Topic("operations"))
-    sources.is_away = False
+    directory.is_away = False
     assert (await sources.snapshot(Topic("operations"))).shape["operations"] == []
 
 
-async def test_shapes_are_bounded_however_many_addresses_are_typed(sources: Counted) -> None:
+async def test_shapes_are_bounded_however_many_addresses_are_typed(sources: Sources) -> None:
     for number in range(200):
         await sources.snapshot(Topic("operations", str(number)))
     assert len(sources._kept) == 64
 
 
-async def test_an_unknown_topic_is_refused(sources: Counted) -> None:
+async def test_an_unknown_topic_is_refused(sources: Sources) -> None:
     with pytest.raises(UsageError, match="there is no page about 'registry'"):
         await sources.snapshot(Topic("registry"))

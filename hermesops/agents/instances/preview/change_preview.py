@@ -192,7 +192,7 @@ def usual_seconds(past: Iterable[tuple[str, datetime, Iterable[OperationStep]]])
     durations: dict[str, list[float]] = {}
     for title, ended_at, steps in past:
         rows = tuple(steps)
-        ends = [*rows[1:], None]
+        ends = [*rows[1:], None] if rows else []  # an operation that found nothing to do has none
         for row, next_row in zip(rows, ends, strict=True):
             if row.problem or (next_row and next_row.holder != row.holder):
                 continue

@@ -21,7 +21,7 @@ from hermesops.agents.rollout.records.events import RolloutStarted, to_row
 from hermesops.base import waiting
 from hermesops.base.waiting import cancel
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.model.rollout.records import Rollout, RolloutId, RolloutState
+from hermesops.model.rollout.records import Rollout, RolloutId, RolloutState, RolloutTarget
 from hermesops.settings.environment import Environment
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.operations.runner import Operations
@@ -36,6 +36,15 @@ Show = Callable[[Records], None]
 
 _TRIES = 10
 _OBSERVE_S = 1.0
+
+
+@dataclass(frozen=True)
+class Preview:
+    """A command that was not given: the rollout before it and after it, and the targets that it would change."""
+
+    before: Rollout
+    after: Rollout
+    targets: tuple[RolloutTarget, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,7 @@ class RolloutCommands:
         if despite_alerts:
             return self._give(text, partial(commands.resume, despite_alerts=True), why=despite_alerts)
         rollout = self._rollouts.find(text)
-        if rollout.state is not RolloutState.PAUSED and rollout.state.has_runner:
+        if _may_run(rollout):
             return rollout
         return self._give(rollout.id, commands.resume, why=why or "resumed")
 
@@ -101,6 +110,19 @@ class RolloutCommands:
         """Roll back all targets that run the release because of a rollout."""
         decide = partial(commands.roll_back, lose=lose, even_revoked=even_revoked)
         return self._give(text, decide, why=why or "rolled back")
+
+    def preview(self, text: str, decide: Decide) -> Preview:
+        """The rows that a command would write now; every check of it runs, nothing is written.
+
+        Args:
+            decide: One of ``hermesops.agents.rollout.operators.commands``.
+        """
+        records = self._rollouts.records(self._rollouts.find(text).id)
+        before = records.rollout
+        if decide is commands.resume and _may_run(before):
+            return Preview(before, before)
+        transition = decide(records, OperatorCommand(self.registry.actor, "dry run", self.registry.now()))
+        return Preview(before, transition.rollout, transition.targets)
 
     async def follow(self, operations: Operations, rollout_id: RolloutId, show: Show) -> Rollout:
         """Run a rollout until it ends or halts. If another process runs it, watch that; if that stops, run it here.
@@ -149,6 +171,11 @@ class RolloutCommands:
     @property
     def _rollouts(self) -> Rollouts:
         return Rollouts(self.registry)
+
+
+def _may_run(rollout: Rollout) -> bool:
+    """Whether a process may run a rollout, so that there is nothing to resume."""
+    return rollout.state is not RolloutState.PAUSED and rollout.state.has_runner
 
 
 async def check_approval(env: Environment, records: Records) -> ApprovalState:

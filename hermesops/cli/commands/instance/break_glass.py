@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base import typed_values as values
 from hermesops.cli.console import (
     Reason,
     advice,
@@ -15,7 +16,6 @@ from hermesops.cli.console import (
     say,
     write_bytes,
 )
-from hermesops.cli.options import values
 from hermesops.cli.options.instance import User, find_instance
 from hermesops.errors import UnavailableError, UsageError
 from hermesops.views.access import break_glass as shapes

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base import typed_values as values
 from hermesops.cli import context
 from hermesops.cli.commands.instance import execution, lifecycle, overview, settings, verification
 from hermesops.cli.commands.instance.break_glass import break_glass
 from hermesops.cli.console import Reason, Why, is_json, result, say, table, write, write_bytes
 from hermesops.cli.groups.noun import Noun
-from hermesops.cli.options import values
 from hermesops.cli.options.instance import DryRun, NoWait, User, Wait, change_instance, find_instance
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.views.agents import drift as drift_shapes

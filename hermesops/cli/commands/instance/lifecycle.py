@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from hermesops.base.typed_values import one_of
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, agree
 from hermesops.cli.options.instance import (
@@ -17,7 +18,6 @@ from hermesops.cli.options.instance import (
     change_instance,
     why,
 )
-from hermesops.cli.options.values import one_of
 from hermesops.errors import UsageError
 
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base import typed_values as values
 from hermesops.cli import context
 from hermesops.cli.console import advice, is_json, result, say, table
-from hermesops.cli.options import values
 from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.options.watch import Every, Watch, run_if_answered
 from hermesops.cli.printing import terminal

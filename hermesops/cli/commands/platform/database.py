@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base import typed_values as values
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result
-from hermesops.cli.options import values
 from hermesops.cli.views import audit
 from hermesops.errors import Hint, UsageError
 from hermesops.views import platform as shapes

@@ -12,13 +12,10 @@ from hermesops.errors import UsageError
 from hermesops.views import platform as shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from hermesops.app import Container
     from hermesops.app.platform import PlatformParts
-    from hermesops.infra.stacks.platform.outputs import PlatformOutputs
     from hermesops.platform.services import ServiceLog
-    from hermesops.platform.state import HostState, ServiceState
+    from hermesops.platform.state import ServiceState
 
 Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="As in platform show.", show_default=False)]
 
@@ -32,7 +29,7 @@ def show() -> None:
 
     container = context.compose()
     if container.env.is_local:
-        outputs, links, host = context.run_platform(container, _observe)
+        outputs, links, host = context.run_platform(container, lambda parts: parts.overview())
     else:
         (outputs, links), host = context.run(container.aws_platform_stack.addresses()), None
     connected = is_connected(container.env)
@@ -143,11 +140,3 @@ def _with_host(by_hand: str) -> "Container":
             hint=f"Session Manager opens a shell on one (aws ssm start-session), where {by_hand}",
         )
     return container
-
-
-async def _observe(
-    parts: "PlatformParts",
-) -> "tuple[PlatformOutputs[str] | None, Mapping[str, str], HostState | None]":
-    if not await parts.stack.exists():
-        return None, {}, await parts.observe()
-    return await parts.stack.outputs(), parts.links, await parts.observe()

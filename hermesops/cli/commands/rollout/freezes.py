@@ -41,7 +41,7 @@ def freeze(
     ] = "",
 ) -> None:
     """Freeze all rollouts of the environment; a running one stops before its next batch."""
-    from hermesops.cli.options.values import until as timestamp_of
+    from hermesops.base.typed_values import until as timestamp_of
 
     container = context.compose()
     now = container.now()

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hermesops.base.typed_values import one_of
 from hermesops.cli import context
 from hermesops.cli.commands.rollout import controls, follow, freezes
 from hermesops.cli.console import Why, advice, is_json, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import rollout as options
-from hermesops.cli.options.values import one_of
 from hermesops.cli.printing import terminal
 from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress

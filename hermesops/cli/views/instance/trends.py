@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from hermesops.views.observability.trends import TITLES
+
 if TYPE_CHECKING:
     from hermesops.observability.telemetry.metrics.figures import Figure
     from hermesops.observability.telemetry.metrics.trends import Trends
-
-_TITLES = {"up": "agent up", "memory": "memory", "turn": "turn", "errors": "errors"}
 
 
 def lines(trends: "Trends") -> list[str]:
@@ -19,4 +19,4 @@ def lines(trends: "Trends") -> list[str]:
 def _line(figure: "Figure", values: tuple[float | None, ...]) -> str:
     from hermesops.observability.telemetry.metrics.figures import sparkline, text
 
-    return f"  {_TITLES[figure]:<11}  {sparkline(values)}  {text(figure, values[-1])}"
+    return f"  {TITLES[figure]:<11}  {sparkline(values)}  {text(figure, values[-1])}"

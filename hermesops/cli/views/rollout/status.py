@@ -10,6 +10,7 @@ from hermesops.views.agents import rollouts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hermesops.agents.rollout.operators.service import Preview
     from hermesops.agents.rollout.plan.losses import AgentLosses
     from hermesops.agents.rollout.reports.explain import Explained
     from hermesops.model.fleet.slot import RollbackResult
@@ -58,6 +59,15 @@ def _loss(preview: "AgentLosses") -> str:
     settings = f"settings not in force afterwards: {', '.join(result.settings_lost)}" if result.settings_lost else ""
     rows = f"{counted(result.listed, 'row')} that do not fit the older databases" if result.listed else ""
     return "; ".join(filter(None, (settings, rows)))
+
+
+def command_lines(preview: "Preview") -> list[str]:
+    """A command to a rollout that was not given: the states before and after, and the agents that it changes."""
+    before, after = preview.before.state.replace("_", " "), preview.after.state.replace("_", " ")
+    users = [target.facts.user for target in preview.targets]
+    named = f"; tried again: {', '.join(users[:_NAMED])}" if users else ""
+    more = f" and {len(users) - _NAMED} more" if len(users) > _NAMED else ""
+    return [f"rollout {preview.before.id}: {before} → {after}{named}{more}", "dry run: nothing was changed"]
 
 
 def explain_lines(decision: "Explained", titles: "Mapping[InstanceId, str]") -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.rollout.operators import commands as pure
 from hermesops.agents.rollout.operators.service import RolloutCommands
 from hermesops.agents.rollout.records.directory import Rollouts
 from hermesops.agents.rollout.records.events import BatchBegun, Recorded, StateChanged, to_row
@@ -99,3 +100,16 @@ def test_events_of_one_user_and_changes_of_state_are_found_among_all(registry: R
     assert (records.rollout, records.targets) == (rollouts.get(row.id), rollouts.targets(row.id))
     assert rollouts.progress(records).targets == 2
     assert rollouts.list(unfinished=True) == (rollouts.find(""),)
+
+
+def test_a_preview_says_what_a_command_would_do_and_writes_nothing(registry: Registry) -> None:
+    row, commands = started(registry, placed(registry, "ada")), commands_of(registry)
+    before = (registry.rollouts.get(row.id), registry.rollout_events.list(row.id))
+    paused = commands.preview("", pure.pause)
+    assert (paused.before.state, paused.after.state, paused.targets) == (RolloutState.PENDING, RolloutState.PAUSED, ())
+    resumed = commands.preview("", pure.resume)
+    assert resumed.before == resumed.after == before[0]
+    with pytest.raises(RefusedError, match="cannot be retried"):
+        commands.preview("", pure.retry)
+    assert (registry.rollouts.get(row.id), registry.rollout_events.list(row.id)) == before
+    assert commands.pause("").state is paused.after.state

@@ -11,7 +11,7 @@ from hermesops.errors import HaltedError, HermesError, Hint, PartlyDoneError, Re
 from hermesops.observability.runbook import run as running
 from hermesops.observability.runbook.command import Ended
 from hermesops.observability.runbook.document import Kind, Step, parse
-from hermesops.observability.runbook.run import Outcome, RunbookRun, problem_of
+from hermesops.observability.runbook.run import Outcome, RunbookRun, agreed, problem_of
 from tests.support.suite.cases import each_case
 
 BOOK = parse(
@@ -424,3 +424,9 @@ def step(*, expect: tuple[str, ...] = (), absent: tuple[str, ...] = ()) -> Step:
 )
 def test_what_differs_is_named(step: Step, ended: Ended, problem: str) -> None:
     assert problem_of(step, ended) == problem
+
+
+def test_who_agrees_beforehand_agrees_to_changes_and_to_the_step_that_is_picked() -> None:
+    read, change, decide = (replace(step(), kind=kind) for kind in Kind)
+    assert (agreed(change, ""), agreed(decide, "it"), agreed(read, "it")) == (True, True, True)
+    assert (agreed(decide, ""), agreed(decide, "other"), agreed(read, "")) == (None, None, None)

@@ -77,6 +77,7 @@ def test_a_step_took_the_time_until_the_next_one_or_the_end() -> None:
     ended = AT + timedelta(seconds=9)
     past = [("ada", ended, [row(0, "stopping the gateway of ada"), row(2, "backing up ada")])]
     assert usual_seconds(past) == {"stopping the gateway of USER": 2.0, "backing up USER": 7.0}
+    assert usual_seconds([("ada", ended, []), *past]) == usual_seconds(past)
 
 
 def test_a_step_that_failed_or_changed_its_process_has_no_usual_time() -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hermesops.cli.options.values import seconds, since, until
+from hermesops.base.typed_values import seconds, since, until
 from hermesops.errors import UsageError
 from tests.support.documents import command_reference
 from tests.support.suite.cases import each_case

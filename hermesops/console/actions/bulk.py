@@ -1,0 +1,114 @@
+"""One action of many instances: each with its own preview and its own operation, some at a time."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hermesops.base.fan_out import Limits, fan_out
+from hermesops.console.actions.action import About, Action, ActionRequest, Preview
+from hermesops.console.actions.operations import OperationWork
+from hermesops.console.actions.table import about, subject_of
+from hermesops.errors import HermesError, Hint, UsageError
+from hermesops.model.ids import InstanceId
+
+if TYPE_CHECKING:
+    from hermesops.console.actions.running import RunningActions
+    from hermesops.console.operators.requested import RequestedActions
+
+MOST = 50
+"""Instances of one bulk action. For a whole fleet, a rollout has stages and gates."""
+
+_AT_ONCE = 4
+"""Operations of a bulk action that run at the same time."""
+
+_PREVIEWS = Limits(at_once=8, slow_after_s=10.0, within_s=60.0)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One instance of a bulk action.
+
+    Attributes:
+        preview: Or why it is refused.
+    """
+
+    request: ActionRequest
+    command: tuple[str, ...]
+    preview: Preview | HermesError
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A bulk action that has begun.
+
+    Attributes:
+        operations: Their ids.
+        refused: Ids of the instances that were refused.
+    """
+
+    operations: Sequence[str]
+    refused: Sequence[InstanceId]
+
+
+def actions() -> Mapping[str, Action]:
+    """Actions that can be begun for many instances: operations that destroy nothing."""
+    return {
+        name: action
+        for name, action in about(About.INSTANCE).items()
+        if isinstance(action.work, OperationWork) and not action.destroys
+    }
+
+
+def refuse_wrong_count(ids: Sequence[InstanceId]) -> None:
+    """Refuse a bulk action of no instance, or of too many.
+
+    Raises:
+        UsageError: As above.
+    """
+    if not ids:
+        raise UsageError("no instance matches", hint=Hint(("instance", "list")))
+    if len(ids) > MOST:
+        hint = Hint("choose fewer; for a whole fleet:", ("rollout", "start", "RELEASE", "--all"))
+        raise UsageError(f"{len(ids)} instances match, and a bulk action has {MOST} at most", hint=hint)
+
+
+async def previews(
+    running: "RunningActions | RequestedActions", action: Action, ids: Sequence[InstanceId], values: Mapping[str, str]
+) -> Sequence[Part]:
+    """The preview of each instance, in their order.
+
+    Raises:
+        UsageError: As ``refuse_wrong_count``.
+    """
+    refuse_wrong_count(ids)
+    requests = [
+        ActionRequest(await subject_of(running.container, About.INSTANCE, instance_id), values) for instance_id in ids
+    ]
+
+    async def preview(request: ActionRequest) -> Preview:
+        return await running.preview(action, request)
+
+    answers = await fan_out(requests, preview, _PREVIEWS)
+    return [Part(request, action.command(request), answer) for request, answer in zip(requests, answers, strict=True)]
+
+
+async def begin(
+    running: "RunningActions | RequestedActions", action: Action, ids: Sequence[InstanceId], values: Mapping[str, str], reason: str
+) -> Opened:
+    """Open the operation of each instance; one that is refused keeps no other from being opened.
+
+    Raises:
+        UsageError: As ``refuse_wrong_count``.
+    """
+    refuse_wrong_count(ids)
+    slots, operations, refused = asyncio.Semaphore(_AT_ONCE), list[str](), list[InstanceId]()
+    for instance_id in ids:
+        subject = await subject_of(running.container, About.INSTANCE, instance_id)
+        try:
+            page = await running.begin(action, ActionRequest(subject, values, reason), slots)
+        except HermesError:
+            refused.append(instance_id)
+        else:
+            operations.append(page.rpartition("/")[2])
+    return Opened(operations, refused)

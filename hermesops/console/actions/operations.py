@@ -1,0 +1,116 @@
+"""Work that is one operation: its preview is that of the operation's workflow, and its page shows the steps."""
+
+import asyncio
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Preview
+from hermesops.errors import RefusedError
+from hermesops.views import operations as shapes
+from hermesops.views.agents import change_words
+from hermesops.views.agents.change_previews import change_preview
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hermesops.app.connected import Connected
+    from hermesops.app.container import Container
+    from hermesops.model.operation import Operation
+
+DRY_RUN = "dry run"
+"""The reason of a preview, as commands give it."""
+
+
+@dataclass(frozen=True)
+class OperationWork:
+    """Work whose request opens an operation of an instance.
+
+    Attributes:
+        open: Opens it, as the command does, with the name of the user and the reason.
+        is_foreseen: Whether its command has ``--dry-run``; else its checks run, and its preview has no steps.
+    """
+
+    open: "Callable[[Connected, ActionRequest], Awaitable[Operation]]"
+    is_foreseen: bool = True
+
+    async def preview(self, container: "Container", request: ActionRequest) -> Preview:
+        """The steps, downtime, costs and losses, as ``--dry-run`` shows them."""
+        async with container.connect() as connected:
+            dry = connected.dry_run()
+            operation = await self.open(dry, replace(request, reason=DRY_RUN))
+            if not self.is_foreseen:
+                return Preview("checked", {"user": request.subject.title, "change": operation.kind.value})
+            planned = await dry.change_previews.of(operation)
+        return Preview("operation", change_preview(planned), change_words.sentences(planned))
+
+    async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
+        """Open the operation."""
+        return begun(connected, await self.open(connected, request))
+
+
+def begun(connected: "Connected", operation: "Operation") -> Begun:
+    """An operation that is open, and goes on in this process or in the one that has it."""
+    return Begun(
+        f"operations/{operation.id}",
+        partial(connected.operations.resume, operation, wait_s=math.inf),
+        partial(_leave, operation),
+    )
+
+
+def _leave(operation: "Operation", connected: "Connected") -> str:
+    """Leave an operation to the workers, unless it has ended."""
+    if connected.container.operation_directory.get(operation.id).status.has_ended:
+        return ""
+    connected.operations.leave_unless_held(operation)
+    return f"operation {operation.id}"
+
+
+@dataclass(frozen=True)
+class ContinueWork:
+    """The continuation of an operation from where it stopped."""
+
+    async def preview(self, container: "Container", request: ActionRequest) -> Preview:
+        """The step at which it is."""
+        return Preview("unfinished", await asyncio.to_thread(_unfinished, container, request.subject.id))
+
+    async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
+        """Continue it in this process, or follow the process that has it."""
+        directory = connected.container.operation_directory
+        return begun(connected, await asyncio.to_thread(directory.get, request.subject.id))
+
+
+@dataclass(frozen=True)
+class AbandonWork:
+    """The end of an operation that nobody continues."""
+
+    async def preview(self, container: "Container", request: ActionRequest) -> Preview:
+        """The step at which it stays."""
+        return Preview("unfinished", await asyncio.to_thread(_unfinished, container, request.subject.id))
+
+    async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
+        """Abandon it; its page names everything that is left behind."""
+        container = connected.container
+        operation = await asyncio.to_thread(container.operation_directory.get, request.subject.id)
+        await container.abandon(operation, reason=request.reason)
+        return Begun(f"operations/{operation.id}")
+
+
+def _unfinished(container: "Container", operation_id: str) -> Mapping[str, Any]:
+    """An operation that has not ended.
+
+    Raises:
+        RefusedError: It has ended.
+    """
+    history = container.operation_directory.history(operation_id)
+    if history.operation.status.has_ended:
+        raise RefusedError(f"the operation is {history.operation.status.value} already")
+    return shapes.history(history)
+
+
+ACTIONS = (
+    Action(About.OPERATION, "continue", "Continue", ("operation", "continue"), ContinueWork(), takes_reason=False),
+    Action(About.OPERATION, "abandon", "Abandon", ("operation", "abandon"), AbandonWork(), destroys=True),
+)

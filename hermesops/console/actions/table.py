@@ -1,0 +1,118 @@
+"""Every action of every page, by its subject and its name; and the subjects that addresses name."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from hermesops.base import assets
+from hermesops.console.actions import alerts, instances, operations, rollouts, runbooks
+from hermesops.console.actions.action import About, Action, Subject
+from hermesops.errors import UsageError
+from hermesops.model.ids import InstanceId
+from hermesops.model.rollout.records import RolloutId
+from hermesops.model.unknown_name import unknown_name
+from hermesops.observability.runbook.document import load
+
+if TYPE_CHECKING:
+    from hermesops.app.container import Container
+
+ACTIONS: Sequence[Action] = (
+    *instances.ACTIONS,
+    *operations.ACTIONS,
+    *rollouts.ACTIONS,
+    *alerts.ACTIONS,
+    *runbooks.ACTIONS,
+)
+
+
+def about(subject: About) -> Mapping[str, Action]:
+    """The actions of one kind of subject, by their names."""
+    return {action.name: action for action in ACTIONS if action.about is subject}
+
+
+def find(kind: str, name: str) -> Action | None:
+    """The action of a kind of subject, as addresses name both; ``None`` where there is none."""
+    return next((action for action in ACTIONS if action.about == kind and action.name == name), None)
+
+
+def page_of_command(container: "Container", command: Sequence[str]) -> str:
+    """The page of the action that a command about one user is, below the console's; empty where there is none.
+
+    Args:
+        command: As a repair has it: with the options of the action's values, and none beside them.
+    """
+    for action in about(About.INSTANCE).values():
+        size = len(action.words)
+        if tuple(command[:size]) != action.words or len(command) <= size:
+            continue
+        user, given = command[size], list(command[size + 1 :])
+        values = {field.name: "on" for field in action.fields if field.is_flag and field.option in given}
+        if len(values) != len(given):
+            continue
+        try:
+            instance = container.instances.find(user)
+        except UsageError:
+            return ""
+        return f"instances/{instance.id}/change/{action.name}{'?' if values else ''}{urlencode(values)}"
+    return ""
+
+
+async def subject_of(container: "Container", kind: About, subject_id: str) -> Subject:
+    """The subject that an address names.
+
+    Raises:
+        UsageError: There is none of that id.
+    """
+    return await asyncio.to_thread(_SUBJECTS[kind], container, subject_id)
+
+
+def _fleet(container: "Container", _id: str) -> Subject:
+    return Subject("", "", container.env.name, "")
+
+
+def _instance(container: "Container", instance_id: str) -> Subject:
+    """An instance; in commands by its user, or by its id where the user has a newer one."""
+    instance = container.instances.get(InstanceId(instance_id))
+    same = container.instances.find(instance.title)
+    name = instance.title if same.id == instance.id else instance.id
+    return Subject(instance.id, name, instance.title, f"instances/{instance.id}")
+
+
+def _rollout(container: "Container", rollout_id: str) -> Subject:
+    rollout = container.rollouts.get(RolloutId(rollout_id))
+    return Subject(rollout.id, rollout.id, rollout.id, f"rollouts/{rollout.id}")
+
+
+def _freeze(container: "Container", freeze_id: str) -> Subject:
+    freeze = next((row for row in container.freezes.list(past=True) if row.id == freeze_id), None)
+    if freeze is None:
+        raise unknown_name("freeze", freeze_id)
+    return Subject(freeze.id, freeze.id, freeze.id, "rollouts")
+
+
+def _runbook(_container: "Container", name: str) -> Subject:
+    runbook = load(assets.folder("runbooks"), name)
+    return Subject(runbook.name, runbook.name, runbook.name, f"runbooks/{runbook.name}")
+
+
+def _operation(container: "Container", operation_id: str) -> Subject:
+    operation = container.operation_directory.get(operation_id)
+    return Subject(operation.id, operation.id, operation.id[:8], f"operations/{operation.id}")
+
+
+def _alert(_container: "Container", name: str) -> Subject:
+    if not name.isascii() or not name.isalnum():
+        raise unknown_name("alert", name)
+    return Subject(name, name, name, "alerts")
+
+
+_SUBJECTS: "Mapping[About, Callable[[Container, str], Subject]]" = {
+    About.FLEET: _fleet,
+    About.INSTANCE: _instance,
+    About.ROLLOUT: _rollout,
+    About.FREEZE: _freeze,
+    About.RUNBOOK: _runbook,
+    About.OPERATION: _operation,
+    About.ALERT: _alert,
+}

@@ -1,0 +1,48 @@
+"""Lists that show the rows of a command, and the page that names them."""
+
+from functools import partial
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from hermesops.console.front import PREFIX
+from hermesops.console.parts import console_of
+from hermesops.console.routes.asking import QUESTIONS
+from hermesops.console.routes.paging import page_of
+from hermesops.console.sources import Topic
+from hermesops.console.topics.listings import LISTINGS, Listing
+from hermesops.views.listing import containing
+
+
+async def show(listing: Listing, request: Request) -> Response:
+    """A list, a hundred rows at once; ``q``, ``page`` and the options of its command choose them."""
+    console, query = console_of(request), request.query_params
+    text, chosen = query.get("q", ""), {name: query.get(name, "") for name in listing.filters}
+    given = {name: value for name, value in chosen.items() if value}
+    topic = Topic("listing", f"{listing.name}?{urlencode(given)}")
+    snapshot = await console.sources.snapshot(topic)
+    page = page_of(containing(snapshot.shape["rows"], text), query.get("page", "1"))
+    return console.pages.page(
+        "listing",
+        topic=topic,
+        digest=snapshot.digest,
+        listing=listing,
+        command=listing.command(chosen),
+        page=page,
+        chosen=chosen,
+        others=urlencode({**given, "q": text}),
+        filters={"q": text},
+    )
+
+
+async def more(request: Request) -> Response:
+    """Every list, and the pages for which others are asked."""
+    return console_of(request).pages.page("more", listings=LISTINGS, questions=QUESTIONS)
+
+
+ROUTES = (
+    Route(f"{PREFIX}more", more),
+    *(Route(f"{PREFIX}{listing.name}", partial(show, listing)) for listing in LISTINGS.values()),
+)
