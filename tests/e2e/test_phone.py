@@ -136,7 +136,7 @@ async def test_a_message_is_answered_by_a_real_agent(tmp_path_factory: pytest.Te
             await expect(answer).not_to_contain_text("home channel")
             await phone.say(f"CALL: cronjob {json.dumps(_JOB)}")
             await phone.hears('"success": true', _LATER_S)
-            job = await phone.hears("words of a job", _LATER_S)
-            await expect(job).not_to_contain_text("failed")
+            job = await phone.hears("say words of a job\n\nTo stop", _LATER_S)
+            await expect(job).to_contain_text("YOU SAID")
             states = {row["state"] for row in (await world.ok("message", "list", "--json")).json["messages"]}
             assert states == {"answered", "handled", "sent"}
