@@ -307,7 +307,8 @@ async def test_the_connector_answers_prometheus_and_its_restart_keeps_agents_tha
     assert listed[0]["labels"] == {"service": "connector", "__metrics_path__": "/connector"}
     await host.run(f"systemctl kill -s KILL {CONNECTOR}")
     assert await host.status("/relay", within_s=90) == "401"
-    assert await host.status("/relay/media") == "404", "of the API"
+    assert await host.status("/relay/media/1") == "401", "of the connector"
+    assert await host.status("/relay/other") == "404", "of the API"
 
 
 async def test_connections_and_agents_calls_go_to_the_process_that_has_the_projects_key(host: Host) -> None:
@@ -442,7 +443,7 @@ async def test_it_reaches_the_relay_and_nothing_else_of_its_host(host: Host) -> 
         shown = await host.run(f"runuser -u {CONNECTIONS} -- {opening.format(port=port)}", fails=True)
         assert ("opened" in shown) == (port == 5432), (port, shown)
         shown = await host.run(f"runuser -u {CONNECTOR} -- {opening.format(port=port)}", fails=True)
-        assert ("opened" in shown) == (port in {5432, 8448}), (port, shown)
+        assert ("opened" in shown) == (port in {5432, 6380, 8448}), (port, shown)
 
 
 async def test_a_restart_keeps_who_asks_waiting_and_a_killed_process_is_back(host: Host) -> None:

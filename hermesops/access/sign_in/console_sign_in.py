@@ -6,6 +6,7 @@ from pathlib import Path
 from hermesops.access.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.access.sign_in.operator_tokens import OperatorClaims, OperatorTokens
 from hermesops.access.sign_in.signed_tokens import SignedTokens, TrustedIssuer
+from hermesops.base.network.http import blank_context
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.access.console_operator import Groups
 from hermesops.settings.sections import ConsoleSettings
@@ -60,7 +61,8 @@ def monitoring_context(folder: Path | None) -> ssl.SSLContext:
     if folder is None:
         raise RefusedError("the served console has no certificate for monitoring", hint=hint)
     try:
-        context = ssl.create_default_context(cafile=folder / "authorities.crt")
+        context = blank_context()
+        context.load_verify_locations(cafile=folder / "authorities.crt")
         context.load_cert_chain(folder / "client.crt", folder / "client.key")
     except (OSError, ssl.SSLError) as error:
         problem = f"the served console's certificate for monitoring cannot be read: {error}"

@@ -94,7 +94,11 @@ async def previews(
 
 
 async def begin(
-    running: "RunningActions | RequestedActions", action: Action, ids: Sequence[InstanceId], values: Mapping[str, str], reason: str
+    running: "RunningActions | RequestedActions",
+    action: Action,
+    ids: Sequence[InstanceId],
+    values: Mapping[str, str],
+    reason: str,
 ) -> Opened:
     """Open the operation of each instance; one that is refused keeps no other from being opened.
 

@@ -247,8 +247,26 @@ FACTS: tuple[Fact, ...] = (
         "relay: operations",
         {"0.19": ", ".join(OPERATIONS), "0.20": ", ".join((*OPERATIONS, *LATER_OPERATIONS))},
         "RUN 0.19.0; READ a fork of 0.20.1 (edit, typing, send_media, prompt, react); LATER: gateway/relay/adapter.py",
-        ("hermesops/machines/capabilities/facts.py",),
+        (
+            "hermesops/machines/capabilities/facts.py",
+            "hermesops/connector/media.py",
+            "hermesops/users/messaging/files/references.py",
+        ),
         f"{_GATEWAY_TEST}::test_operations_of_the_relay_only_grow",
+    ),
+    Fact(
+        "relay: where a message is handled",
+        {"0.19": "within the loop that reads frames"},
+        "RUN 0.19.0: gateway/relay/ws_transport.py, _read_loop; LATER: the same",
+        ("roles/hermes_gateway/files/hermes_changes.py",),
+        "tests/unit/roles/test_agent_changes.py::test_a_result_is_read_while_a_message_waits_for_it_and_chats_keep_their_order",
+    ),
+    Fact(
+        "jobs: keys",
+        {"0.19": "of the user's .env", "0.22": "of the user's .env, and the managed ones, which win"},
+        "RUN 0.19.0: agent/secret_scope.py, 401 of the router; LATER: build_profile_secret_scope",
+        ("roles/hermes_gateway/files/hermes_changes.py",),
+        "tests/unit/roles/test_agent_changes.py::test_a_job_has_the_managed_keys",
     ),
     Fact(
         "relay: a message that comes twice",

@@ -65,10 +65,12 @@ async def test_a_result_is_read_while_a_message_waits_for_it_and_chats_keep_thei
 
     await until(handled, what="the message beside", timeout_s=LATER_S, every_s=0.01)
     await connection._handle_frame(json.dumps({"type": "outbound_result"}))
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    await asyncio.wait_for(asyncio.gather(*tasks), LATER_S)
+
+    async def ended() -> bool | Pending[bool]:
+        return connection._hermes_last == {} or Pending(repr(connection.handled))
+
+    await until(ended, what="the messages of the first chat", timeout_s=LATER_S, every_s=0.01)
     assert connection.handled == ["beside", "/approve", "after"]
-    assert connection._hermes_last == {}
 
 
 @pytest.mark.parametrize("line", ['{"type": "hello"}', '{"type": "inbound"}', "[]", "7"])
