@@ -307,7 +307,7 @@ async def test_the_connector_answers_prometheus_and_its_restart_keeps_agents_tha
     assert listed[0]["labels"] == {"service": "connector", "__metrics_path__": "/connector"}
     await host.run(f"systemctl kill -s KILL {CONNECTOR}")
     assert await host.status("/relay", within_s=90) == "401"
-    assert await host.status("/relay/media/1") == "401", "of the connector"
+    assert await host.status("/relay/media") == "401", "of the connector"
     assert await host.status("/relay/other") == "404", "of the API"
 
 
