@@ -8,10 +8,11 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -51,6 +52,7 @@ class MediaDoor:
 
     files: MessageFiles
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE), init=False)
+    _agents: "WeakValueDictionary[str, asyncio.Lock]" = field(default_factory=WeakValueDictionary, init=False)
     _open: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     def begin(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -97,11 +99,11 @@ class MediaDoor:
         headers, path = dict(head.headers), head.target.partition("?")[0]
         bearer, reference = parse_bearer(headers.get("authorization", "")), parse(path)
         if head.method == "POST" and path == MEDIA and bearer is not None:
-            async with _Turn(self._turn):
-                await self._keep(exchange, head, bearer, headers.get("x-media-filename", ""))
+            await self._keep(exchange, head, bearer, headers.get("x-media-filename", ""))
         elif head.method == "GET" and reference is not None:
-            async with _Turn(self._turn):
-                file = await self.files.read(reference, bearer)
+            incoming = await self.files.find(reference, bearer)
+            async with self._place(str(incoming.instance_id)):
+                file = await self.files.read(incoming, reference)
                 await exchange.answer(HTTPStatus.OK, _headers(file.name, file.media_type), file.content)
         else:
             status = HTTPStatus.UNAUTHORIZED if path == MEDIA else HTTPStatus.NOT_FOUND
@@ -112,26 +114,27 @@ class MediaDoor:
         if not bearer.is_signed(secrets, time.time()):
             await _refuse(exchange, HTTPStatus.UNAUTHORIZED, "unsigned")
             return
-        content = await exchange.body(head.size)
-        id_ = await asyncio.to_thread(self.files.keep, bearer.instance_id, name, content)
+        async with self._place(bearer.instance_id):
+            content = await exchange.body(head.size)
+            id_ = await asyncio.to_thread(self.files.keep, bearer.instance_id, name, content)
         await exchange.answer(HTTPStatus.OK, _JSON, json.dumps({"id": id_}).encode())
 
+    @asynccontextmanager
+    async def _place(self, agent: str) -> AsyncIterator[None]:
+        """A place among the files in memory: one for each agent, so that none takes those of the others.
 
-class _Turn:
-    """A turn among the files in memory; ``RefusedRequestError`` where none comes in time."""
-
-    def __init__(self, turns: asyncio.Semaphore) -> None:
-        self._turns = turns
-
-    async def __aenter__(self) -> None:
-        try:
-            async with asyncio.timeout(_WAIT_S):
-                await self._turns.acquire()
-        except TimeoutError:
-            raise RefusedRequestError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "too many files at once") from None
-
-    async def __aexit__(self, *_: object) -> None:
-        self._turns.release()
+        Raises:
+            RefusedRequestError: None is free in time.
+        """
+        own = self._agents.setdefault(agent, asyncio.Lock())
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(_WAIT_S):
+                    await stack.enter_async_context(own)
+                    await stack.enter_async_context(self._turn)
+            except TimeoutError:
+                raise RefusedRequestError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", "too many files at once") from None
+            yield
 
 
 _JSON = {"content-type": "application/json"}

@@ -227,3 +227,26 @@ async def test_a_bomb_is_data_and_an_agents_store_is_bounded(database: Database,
         assert (await ask("GET", url)).content == bomb.content
         statuses = [(await upload(world, ada, f"{number}.txt", b"x")).status_code for number in range(21)]
         assert statuses == [200] * 20 + [413]
+
+
+async def test_an_agent_that_sends_slowly_delays_no_other(
+    database: Database, registry: Registry, ada: Instance
+) -> None:
+    """It holds one place, however many files it begins."""
+    bob = placed(registry, "bob")
+    begun: list[asyncio.StreamWriter] = []
+    async with messaging(database) as world, world.running():
+        port = httpx.URL(world.url).port
+        head = "\r\n".join(f"{name}: {value}" for name, value in signed(world, ada).items())
+        for _ in range(4):
+            _, writer = await asyncio.open_connection(HOST, port)
+            writer.write(f"POST {MEDIA} HTTP/1.1\r\nhost: x\r\n{head}\r\ncontent-length: 1000\r\n\r\nPK".encode())
+            await writer.drain()
+            begun.append(writer)
+        await pause(0.5)
+        try:
+            kept = await asyncio.wait_for(upload(world, bob, "b.txt", b"words"), 10)
+        finally:
+            for writer in begun:
+                writer.close()
+        assert kept.status_code == 200, kept.text

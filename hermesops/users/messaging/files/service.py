@@ -54,21 +54,32 @@ class MessageFiles:
     secrets: Secrets
     answered: Callable[[], None] = lambda: None
 
-    async def read(self, reference: Reference, bearer: Bearer | None) -> AgentFile:
-        """A user's file for its agent, read at the messenger now.
+    async def find(self, reference: Reference, bearer: Bearer | None) -> Incoming:
+        """The message whose file an agent may read.
 
         Args:
             bearer: Of the request; ``None`` where it has none.
 
         Raises:
             NoSuchFileError: See there: also where the address is another agent's, too old, or its text was dropped.
-            TooLargeError, MisnamedError: See there; the user is told so, once.
-            UnavailableError: The messenger, or the database, does not answer.
-            UnknownOutcomeError: As ``UnavailableError``.
+            UnavailableError: The database does not answer.
         """
         incoming = await asyncio.to_thread(self.incoming.get, reference.message_id)
         if incoming is None or not await asyncio.to_thread(self._may_read, incoming, reference, bearer):
             raise NoSuchFileError("no such file")
+        return incoming
+
+    async def read(self, incoming: Incoming, reference: Reference) -> AgentFile:
+        """A user's file for its agent, read at the messenger now.
+
+        Args:
+            incoming: As ``find`` returned it.
+
+        Raises:
+            TooLargeError, MisnamedError: See there; the user is told so, once.
+            UnavailableError: The messenger does not answer.
+            UnknownOutcomeError: As ``UnavailableError``.
+        """
         file = incoming.files[reference.index]
         try:
             content = await self.fetch[incoming.messenger](incoming.vendor_chat, file)
