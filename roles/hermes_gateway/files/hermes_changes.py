@@ -54,7 +54,9 @@ class Finder:
 
 def read_beside(module: "ModuleType") -> None:
     """Let the agent's connection read while it handles messages."""
-    separate(getattr(module, "WebSocketRelayTransport", None), module.logger)
+    from logging import getLogger
+
+    separate(getattr(module, "WebSocketRelayTransport", None), getLogger(module.__name__))
 
 
 def separate(transport: "type | None", logger: "Logger") -> None:
@@ -103,10 +105,13 @@ def with_managed_keys(module: "ModuleType") -> None:
     if build is None:
         return
 
-    def build_profile_secret_scope(hermes_home: object) -> dict[str, str]:
-        from hermes_cli.managed_scope import load_managed_env  # type: ignore[import-not-found]
-
-        return {**build(hermes_home), **load_managed_env()}
+    def build_profile_secret_scope(*args: object, **options: object) -> dict[str, str]:
+        keys: dict[str, str] = build(*args, **options)
+        try:
+            from hermes_cli.managed_scope import load_managed_env  # type: ignore[import-not-found]
+        except ImportError:
+            return keys
+        return {**keys, **load_managed_env()}
 
     module.build_profile_secret_scope = build_profile_secret_scope  # type: ignore[attr-defined]
 

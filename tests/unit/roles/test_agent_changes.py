@@ -137,10 +137,18 @@ def test_a_job_has_the_managed_keys(agent: Path) -> None:
 
 
 def test_a_module_of_another_shape_is_left_as_it_is(agent: Path) -> None:
-    (agent / "gateway/relay/ws_transport.py").write_text("import logging\nlogger = logging.getLogger()\n")
+    (agent / "gateway/relay/ws_transport.py").write_text("")
     (agent / "agent/secret_scope.py").write_text("")
     for name in ("gateway.relay.ws_transport", "agent.secret_scope"):
         assert importlib.import_module(name)
+
+
+def test_a_job_keeps_its_keys_where_there_is_no_managed_scope(agent: Path) -> None:
+    (agent / "agent/secret_scope.py").write_text(
+        "def build_profile_secret_scope(home, *, more=''): return {'OWN': home + more}\n"
+    )
+    module = importlib.import_module("agent.secret_scope")
+    assert module.build_profile_secret_scope("home", more="!") == {"OWN": "home!"}
 
 
 def test_a_release_brings_each_file_of_the_role_that_interpreters_read() -> None:
