@@ -1,4 +1,4 @@
-"""Updates of Telegram, each sent up to four times and out of order, while connector, database and gateways are killed.
+"""Updates of Telegram, each sent up to four times and out of order, while all processes between are killed.
 
 ``HERMESOPS_TEST_SEED`` repeats a run's kills; ``HERMESOPS_TEST_KILLS`` and ``HERMESOPS_TEST_UPDATES`` bound it.
 """
@@ -8,8 +8,9 @@ import json
 import random
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,6 @@ import sqlalchemy as sa
 from starlette.applications import Starlette
 
 from hermesops.base.waiting import Pending, cancel, pause, until
-from hermesops.errors import HermesError
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.message_rows.gateways import Gateways
@@ -27,63 +27,70 @@ from hermesops.store.registry.schema.messaging_tables import incoming_messages, 
 from hermesops.store.registry.schema.tables import hermes_instances
 from hermesops.users.messaging.relay_secrets import derive
 from tests.support.crash.random_kills import SEED_VARIABLE, chosen
+from tests.support.real.commands.command import Command
+from tests.support.real.ends_with_us import KILLED
 from tests.support.real.stores import postgresql
+from tests.support.real.stores.redis_server import redis_server
 from tests.support.real.stores.registries import placed, registry_at
 from tests.support.suite.prerequisites import require
 from tests.support.users.api import served
-from tests.support.users.kills.connector_process import KEY
-from tests.support.users.kills.parts import Postgres, free_port
+from tests.support.users.kills.connector_process import HOST, KEY
+from tests.support.users.kills.parts import Part, Postgres, Program, Redis, free_port, kinds_of
+from tests.support.users.kills.parts import running as running_programs
+from tests.support.users.kills.report_doors import ReportDoors, report_doors
 from tests.support.users.kills.scripted_agents import AgentApis, ScriptedAgent
 from tests.support.users.messaging import Messaging, messaging
 
 pytestmark = [pytest.mark.postgres, pytest.mark.turns(900), pytest.mark.timeout(3600)]
 
 CHATS, KILLS, UPDATES = 50, 200, 10_000
+_ROOT = Path(__file__).resolve().parents[2]
 _FIRST_PERSON = 1000
+_AT_ONCE = 20
 _EVERY_S = 3.0
 _DRAINED_S = 900.0
 
 
-class ConnectorProcess:
-    """The connector's process."""
+@dataclass(frozen=True)
+class SomeGateways:
+    """A fifth of the agents' gateways, others each time."""
 
-    def __init__(self, facts: dict[str, object], log: Path) -> None:
-        self._facts, self._log = facts, log
-        self._process: asyncio.subprocess.Process | None = None
+    agents: Sequence[ScriptedAgent]
+    draw: random.Random
+    name: str = "gateways"
 
     async def start(self) -> None:
-        """Start it, unless it runs."""
-        if self._process is None or self._process.returncode is not None:
-            words = [sys.executable, "-m", "tests.support.users.kills.connector_process", json.dumps(self._facts)]
-            with self._log.open("ab") as output:
-                self._process = await asyncio.create_subprocess_exec(*words, stdout=output, stderr=output)
+        """Start those that are dead."""
+        for agent in self.agents:
+            agent.start()
 
     async def kill(self) -> None:
-        """Kill it."""
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
+        """Kill them."""
+        for agent in self.draw.sample(list(self.agents), len(self.agents) // 5):
+            await agent.kill()
+
+    async def hang(self) -> None:
+        """They do not hang here."""
+
+    async def wake(self) -> None:
+        """As ``hang``."""
 
 
-async def sent(world: Messaging, bodies: Sequence[bytes], draw: random.Random, within_s: float) -> None:
-    """Have Telegram send each update one to four times, out of order, until each of these was taken."""
+async def sent(doors: ReportDoors, bodies: Sequence[bytes], draw: random.Random, within_s: float) -> None:
+    """Have Telegram send each update one to four times, out of order, some at once, until each of these was taken."""
     copies = [body for body in bodies for _ in range(draw.randint(1, 4))]
     draw.shuffle(copies)
-    for body in copies:
-        while True:
-            try:
-                await asyncio.to_thread(world.door.take, body, "hook")
-                break
-            except HermesError:
-                await pause(0.5)  # as Telegram, which was not answered with success
-        await pause(within_s / len(copies))
-
-
-async def kept_up(connector: ConnectorProcess) -> None:
-    """Start the connector again where it ended by itself, as its unit does."""
-    while True:
-        await connector.start()
-        await pause(1)
+    waiting: set[asyncio.Future[None]] = set()
+    try:
+        for body in copies:
+            waiting.add(asyncio.ensure_future(doors.take(body)))
+            if len(waiting) >= _AT_ONCE:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.gather(*done)
+            await pause(within_s / len(copies))
+        await asyncio.gather(*waiting)
+    finally:
+        await cancel(*waiting)
 
 
 async def test_whatever_dies_each_message_has_one_turn_and_its_answer(tmp_path: Path) -> None:
@@ -102,16 +109,19 @@ async def test_whatever_dies_each_message_has_one_turn_and_its_answer(tmp_path: 
         apis = Starlette(routes=AgentApis({agent.instance.id: agent for agent in agents}).routes())
         agents_url = await stack.enter_async_context(served(apis))
         facts = {"registry": url, "telegram": world.telegram_url, "token": world.telegram.token, "port": port}
-        connector, store = ConnectorProcess({**facts, "agents": agents_url}, tmp_path / "log"), Postgres(server)
+        redis_port = free_port()
+        redis = Redis(stack.enter_context(redis_server(tmp_path, redis_port)))
+        facts |= {"agents": agents_url, "redis": f"redis://{HOST}:{redis_port}"}
+        connector = connector_program(tmp_path, facts)
         for agent in agents:
             agent.start()
-        keeping = asyncio.ensure_future(kept_up(connector))
-        stack.push_async_callback(connector.kill)
-        stack.push_async_callback(cancel, keeping)
+        doors = await stack.enter_async_context(report_doors(tmp_path, url, redis_port))
+        await stack.enter_async_context(running_programs([connector]))
+        parts: list[Part] = [connector, SomeGateways(agents, draw), Postgres(server), redis, *doors.programs]
         texts = [(_FIRST_PERSON + number % CHATS, f"m{number}") for number in range(updates)]
         bodies = [json.dumps(world.telegram.message(person, text)).encode() for person, text in texts]
-        sending = asyncio.ensure_future(sent(world, bodies, draw, kills * _EVERY_S))
-        killed = await killed_at_random(kills, draw, connector, store, agents)
+        sending = asyncio.ensure_future(sent(doors, bodies, draw, kills * _EVERY_S))
+        killed = await killed_at_random(kills, draw, parts)
         await sending
         await until(lambda: drained(database, updates), what="the last answer", timeout_s=_DRAINED_S, every_s=2)
         uncertain = await asyncio.to_thread(tried_again, database)
@@ -126,6 +136,13 @@ async def test_whatever_dies_each_message_has_one_turn_and_its_answer(tmp_path: 
     assert not doubled, doubled
     assert sum(agent.begun.total() for agent in agents) == updates
     assert repeats <= uncertain, f"{repeats} repeats of {uncertain} uncertain sends"
+
+
+def connector_program(folder: Path, facts: Mapping[str, object]) -> Program:
+    """The connector's process, started again whenever it ends."""
+    words = ("-m", "tests.support.users.kills.connector_process", json.dumps(facts))
+    command = Command(folder / "connector", {"PYTHONPATH": str(_ROOT)}, (*KILLED, sys.executable))
+    return Program("connector", command, words, folder / "connector.log", int(str(facts["port"])))
 
 
 def linked(registry: Registry, world: Messaging, number: int, port: int, draw: random.Random) -> ScriptedAgent:
@@ -145,28 +162,18 @@ def running(database: Database, instance: Instance) -> None:
         connection.execute(hermes_instances.update().where(is_it).values(status=InstanceStatus.RUNNING))
 
 
-async def killed_at_random(
-    kills: int, draw: random.Random, connector: ConnectorProcess, store: Postgres, agents: Sequence[ScriptedAgent]
-) -> Counter[str]:
-    """Kill one of the parts, each few seconds; returns how often each."""
+async def killed_at_random(kills: int, draw: random.Random, parts: Sequence[Part]) -> Counter[str]:
+    """Kill a part of a kind, each few seconds, and start it again; returns how often each kind."""
     killed: Counter[str] = Counter()
+    kinds = kinds_of(parts)
     for _ in range(kills):
         await pause(draw.uniform(0.5, 2 * _EVERY_S - 1.5))
-        kind = draw.choice(["connector", "database", "gateways"])
+        kind = draw.choice(sorted(kinds))
+        part = draw.choice(kinds[kind])
         killed[kind] += 1
-        chosen_agents = draw.sample(list(agents), len(agents) // 5)
-        if kind == "connector":
-            await connector.kill()  # what keeps it starts it again
-        elif kind == "database":
-            await store.kill()
-            await pause(draw.uniform(0, 1))
-            await store.start()
-        else:
-            for agent in chosen_agents:
-                await agent.kill()
-            await pause(draw.uniform(0, 1))
-            for agent in chosen_agents:
-                agent.start()
+        await part.kill()
+        await pause(draw.uniform(0, 1))
+        await part.start()
     return killed
 
 

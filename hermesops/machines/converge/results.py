@@ -14,6 +14,7 @@ REPEAT = "repeat the same command once the cause is gone: finished steps are ski
 _STDERR_CHARS = 2000
 _LOG_LINES = 10
 _UNIT_CHARS = 128
+_UNITS = 20
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class HostResult:
     Attributes:
         status: ``unreachable`` says nothing about the host's state; ``failed`` that it is halfway.
         ok: Tasks that were as they should be, or were made so.
-        changed: Names of the tasks that changed something, in order; at the end ``HIDDEN`` for each with secrets.
+        changed: Names of the tasks that changed something, in order, with the units of systemd that one brought
+            somewhere; at the end ``HIDDEN`` for each with secrets.
     """
 
     host: str
@@ -200,7 +202,7 @@ def _note(events: _HostEvents, kind: str, data: Mapping[str, Any]) -> None:
     if kind == "runner_on_ok":
         events.ok += 1
         if result.get("changed"):
-            events.changed.append(_task(data))
+            events.changed.append(_task(data) + _units(result))
     elif kind == "runner_on_skipped":
         events.skipped += 1
     elif kind == "runner_on_unreachable":
@@ -221,6 +223,15 @@ def _is_added(data: Mapping[str, Any]) -> bool:
 def _task(data: Mapping[str, Any]) -> str:
     role, task = data.get("role"), str(data.get("task") or data.get("name") or "?")
     return f"{role} : {task}" if role else task
+
+
+def _units(result: Mapping[str, Any]) -> str:
+    """The units that module ``hermes_units`` brought somewhere, in parentheses; empty for other modules."""
+    steps = result.get("changed_units")
+    if not isinstance(steps, list) or not steps:
+        return ""
+    named = [one_line(str(step))[:_UNIT_CHARS] for step in steps[:_UNITS]]
+    return f" ({', '.join(named)}{', …' if len(steps) > _UNITS else ''})"
 
 
 def _failure(data: Mapping[str, Any], result: Mapping[str, Any]) -> TaskFailure:

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from hermesops.access.secrets.keyring.key_ring import KeyRing
+from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.base.files.private_file import make_private_folder
 from hermesops.model.fleet.cell import Placement
 from hermesops.model.fleet.instance import Instance
@@ -20,7 +21,8 @@ from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.schema import schema_version
 
 CELL = CellName("cell1")
-KEYS = KeyRing("k1", {"k1": bytes(range(32))})
+RING = Ring("k1", {"k1": bytes(range(32))})
+KEYS = KeyRing(RING.current, RING.keys)
 
 
 class TurnedClock:

@@ -1,4 +1,4 @@
-"""The connector as a process that may be killed, beside a database, Telegram's stand-in and scripted agents."""
+"""The connector as a process that may be killed, beside its stores, Telegram's stand-in and scripted agents."""
 
 import asyncio
 import json
@@ -14,13 +14,15 @@ from hermesops.access.secrets.catalog import CONNECTOR_KEY, TELEGRAM_TOKEN
 from hermesops.base.network.http import own_client
 from hermesops.connector import serve
 from hermesops.errors import UnavailableError
-from hermesops.settings.sections import MessengerSettings
+from hermesops.settings.sections import MessengerSettings, WebSettings
 from hermesops.store.message_rows.accounts import MessengerAccounts
 from hermesops.store.message_rows.agent_files import AgentFiles
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.message_rows.outgoing import OutgoingMessages
 from hermesops.store.registry.database import Database
 from hermesops.store.user_rows.accounts import UserAccounts
+from hermesops.users.chat.redis_client import redis_client
+from hermesops.users.messaging.inbound.shared_bell import SharedBell
 from hermesops.users.messaging.outbound.bots import bots_of
 from tests.support.real.stores.registries import KEYS
 
@@ -57,6 +59,7 @@ async def main(facts: Mapping[str, Any]) -> None:
     database = Database(facts["registry"])
     named = {"telegram_bot": "local_bot", "telegram_url": facts["telegram"], "agents_url": "https://unused"}
     settings = MessengerSettings.model_validate(named)
+    web = WebSettings.model_validate({"redis_url": facts["redis"]})
     texts = {CONNECTOR_KEY.name: KEY, TELEGRAM_TOKEN.name: facts["token"]}
     secrets = cast("Secrets", SimpleNamespace(read=lambda secret: texts[secret.name]))
     container = SimpleNamespace(
@@ -68,7 +71,7 @@ async def main(facts: Mapping[str, Any]) -> None:
         agent_files=AgentFiles(database, KEYS),
         secrets=secrets,
         messenger_settings=settings,
-        message_bell=lambda: None,
+        message_bell=lambda: SharedBell(redis_client(web)),
     )
     relay = cast("Any", ScriptedRelay(facts["agents"]))
     parts = serve._Parts(cast("Container", container), relay, bots_of(settings, secrets))

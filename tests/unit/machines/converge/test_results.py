@@ -66,6 +66,19 @@ def test_what_changed_is_listed_with_its_role() -> None:
     assert result == HostResult("edge", "done", ok=2, skipped=1, changed=("hermes_base : write",))
 
 
+def test_what_changed_of_units_is_named() -> None:
+    steps = ["a.service restart", "b.service\x1b[31m start", *(f"u{number}.service stop" for number in range(30))]
+    result = _folded(
+        _on("ok", "start", res={"changed": True, "changed_units": steps[:2]}),
+        _on("ok", "many", res={"changed": True, "changed_units": steps}),
+        _on("ok", "odd", res={"changed": True, "changed_units": {"a": 1}}),
+    )
+    first, many, odd = result.changed
+    assert first == "start (a.service restart, b.service\\x1b[31m start)"
+    assert many.endswith("u17.service stop, …)")
+    assert odd == "odd"
+
+
 def test_tasks_with_secrets_that_changed_something_are_counted() -> None:
     """Ansible tells nothing of a task with ``no_log``; its counts at the end have it."""
     fold = EventFold(("edge", "other"))
