@@ -15,6 +15,7 @@ from hermesops.base.waiting import Pending, pause, until
 from hermesops.localcloud.vendors.vendor_files import VendorFile
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.messaging.message import IncomingState
+from hermesops.model.messaging.messenger import Messenger
 from hermesops.store.registry.database import Database
 from hermesops.users.messaging.inbound.routing import CONNECTED
 from hermesops.users.messaging.outbound.answers import HOME
@@ -26,6 +27,7 @@ from tests.support.real.python_environments import AGENT
 from tests.support.suite.prerequisites import require
 from tests.support.users.api import served
 from tests.support.users.messaging import Messaging, messaging
+from tests.support.users.phones import PHONES, Phone
 
 if TYPE_CHECKING:
     from hermesops.agents.relay.client import RelayClient
@@ -45,8 +47,8 @@ def environment(world: Messaging, instance: Instance) -> Mapping[str, str]:
         "GATEWAY_RELAY_ID": instance.id,
         "GATEWAY_RELAY_SECRET": world.secrets_of(instance.id)[-1],
         "RELAY_HOME_CHANNEL": HOME,
-        "GATEWAY_RELAY_PLATFORMS": "telegram",
-        "GATEWAY_RELAY_BOT_IDS": json.dumps({"telegram": {"botId": "1", "username": "our_bot"}}),
+        "GATEWAY_RELAY_PLATFORMS": ",".join(Messenger),
+        "GATEWAY_RELAY_BOT_IDS": json.dumps({name: {"botId": "1", "username": "our_bot"} for name in Messenger}),
     }
 
 
@@ -182,6 +184,54 @@ async def test_commands_are_approved_one_after_the_other_and_in_chats_beside_eac
             await gone(folder)
         world.say(BEN, "/approve")
         await gone(folders[2])
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_one_agent_talks_and_is_approved_and_denied_in_all_messengers_at_once(
+    agents: Agents, tmp_path: Path
+) -> None:
+    world = agents.world
+    phones = [make(world) for make in PHONES]
+    async with agents.running("agent"), world.running():
+        await asyncio.gather(*(_talks(phone, agents.instance, tmp_path) for phone in phones))
+        await until(lambda: _ended(world, agents.instance), what="all to be answered", timeout_s=LATER_S, every_s=0.2)
+    assert [phone.broken() for phone in phones] == [{}] * len(phones)
+
+
+async def _talks(phone: Phone, instance: Instance, folder: Path) -> None:
+    """Ask for an answer, and for two commands: the first one is denied."""
+    phone.link(instance)
+    await phone.hears(CONNECTED)
+    victim, words = folder / phone.messenger, f"words by {phone.messenger}"
+    victim.mkdir()
+    phone.say(words)
+    await _reads(phone, words)
+    phone.say(f"RUN: rm -rf {victim}")
+    await _reads(phone, "Deny", is_asked=True)
+    phone.press("Deny")
+    await _reads(phone, "TOOL SAID")
+    assert victim.exists()
+    phone.say(f"RUN: rm -rf {victim}")
+    await _reads(phone, "Approve", is_asked=True)
+    phone.press("Approve")
+    await gone(victim)
+    assert sum(words in text for text in phone.texts) == 1
+
+
+async def _reads(phone: Phone, words: str, *, is_asked: bool = False) -> None:
+    """Wait for a last text with these words, or with a button of this label."""
+
+    async def look() -> bool | Pending[bool]:
+        last = phone.last
+        labels = [button["text"] for row in last.keyboard for button in row]
+        return words in (labels if is_asked else last.text) or Pending(f"{phone.messenger}: {last.text} {labels}")
+
+    await until(look, what=f"{words} in {phone.messenger}", timeout_s=LATER_S, every_s=0.1)
+
+
+async def _ended(world: Messaging, instance: Instance) -> bool | Pending[bool]:
+    under_way = world.incoming.under_way(instance.id)
+    return not under_way or Pending(repr(under_way))
 
 
 async def gone(folder: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hermesops.base.waiting import Pending, until
+from hermesops.localcloud.vendors.telegram_chats import Entry
 from hermesops.localcloud.vendors.vendor_files import VendorFile
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.messaging.messenger import LIMITS, Messenger, chat_name
@@ -37,6 +38,11 @@ class Phone(ABC):
     @abstractmethod
     def texts(self) -> Sequence[str]:
         """What the bot wrote, in its order."""
+
+    @property
+    @abstractmethod
+    def last(self) -> Entry:
+        """The last message of the chat."""
 
     @abstractmethod
     def report(self, text: str) -> None:
@@ -117,6 +123,10 @@ class TelegramPhone(Phone):
     def texts(self) -> Sequence[str]:
         return self.world.telegram.chat(self.person).texts
 
+    @property
+    def last(self) -> Entry:
+        return self.world.telegram.chat(self.person).entries[-1]
+
     def report(self, text: str) -> None:
         self._last = json.dumps(self.world.telegram.message(self.person, text)).encode()
         self.repeat()
@@ -133,7 +143,7 @@ class TelegramPhone(Phone):
         self.world.door.take(self._last, "hook")
 
     def press(self, label: str) -> None:
-        entry = self.world.telegram.chat(self.person).entries[-1]
+        entry = self.last
         data = next(str(each["callback_data"]) for row in entry.keyboard for each in row if each["text"] == label)
         update = self.world.telegram.pressing(self.person, entry.id, data)
         self.world.door.take(json.dumps(update).encode(), "hook")
@@ -163,6 +173,10 @@ class SlackPhone(Phone):
     def texts(self) -> Sequence[str]:
         return self.world.slack.channel(str(self.person)).texts
 
+    @property
+    def last(self) -> Entry:
+        return self.world.slack.channel(str(self.person)).log.entries[-1]
+
     def report(self, text: str) -> None:
         self._last = json.dumps(self.world.slack.message(str(self.person), text)).encode()
         self.repeat()
@@ -181,8 +195,7 @@ class SlackPhone(Phone):
         self.world.slack_door.take(self._last, stamp, signature, time.time())
 
     def press(self, label: str) -> None:
-        entry = self.world.slack.channel(str(self.person)).log.entries[-1]
-        (button,) = [each for row in entry.keyboard for each in row if each["text"] == label]
+        (button,) = [each for row in self.last.keyboard for each in row if each["text"] == label]
         self._last = self.world.slack.pressing(str(self.person), button["callback_data"])
         self.repeat()
         self.world.heard.ring()
@@ -212,6 +225,10 @@ class WhatsAppPhone(Phone):
     def texts(self) -> Sequence[str]:
         return self.someone.log.texts
 
+    @property
+    def last(self) -> Entry:
+        return self.someone.log.entries[-1]
+
     def report(self, text: str) -> None:
         self._last = self.world.whatsapp.message(self.number, text)
         self.repeat()
@@ -228,7 +245,7 @@ class WhatsAppPhone(Phone):
         self.world.take_of_whatsapp(self._last)
 
     def press(self, label: str) -> None:
-        (button,) = [each for row in self.someone.log.entries[-1].keyboard for each in row if each["text"] == label]
+        (button,) = [each for row in self.last.keyboard for each in row if each["text"] == label]
         self.world.take_of_whatsapp(self.world.whatsapp.pressing(self.number, button["callback_data"], label))
 
     def limit(self, seconds: float) -> None:
@@ -255,6 +272,10 @@ class DiscordPhone(Phone):
     def texts(self) -> Sequence[str]:
         return self.someone.log.texts
 
+    @property
+    def last(self) -> Entry:
+        return self.someone.log.entries[-1]
+
     def report(self, text: str) -> None:
         self._last = self.world.discord.message(self.someone.id, text)
         self.repeat()
@@ -271,7 +292,7 @@ class DiscordPhone(Phone):
         self.world.discord.post(self._last)
 
     def press(self, label: str) -> None:
-        (button,) = [each for row in self.someone.log.entries[-1].keyboard for each in row if each["text"] == label]
+        (button,) = [each for row in self.last.keyboard for each in row if each["text"] == label]
         body = json.dumps(dict(self.world.discord.pressing(self.someone.id, button["callback_data"]))).encode()
         headers = self.world.discord.signed(body)
         door = DiscordDoor(self.world.discord.public_key, self.world.incoming.add)
