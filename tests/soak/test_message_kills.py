@@ -24,12 +24,14 @@ from hermesops.store.message_rows.gateways import Gateways
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.schema.messaging_tables import incoming_messages, outgoing_messages
+from hermesops.store.registry.schema.role_grants import API
 from hermesops.store.registry.schema.tables import hermes_instances
 from hermesops.users.messaging.relay_secrets import derive
 from tests.support.crash.random_kills import SEED_VARIABLE, chosen
 from tests.support.real.commands.command import Command
 from tests.support.real.ends_with_us import KILLED
 from tests.support.real.stores import postgresql
+from tests.support.real.stores.postgresql import make_role
 from tests.support.real.stores.redis_server import redis_server
 from tests.support.real.stores.registries import placed, registry_at
 from tests.support.suite.prerequisites import require
@@ -101,7 +103,8 @@ async def test_whatever_dies_each_message_has_one_turn_and_its_answer(tmp_path: 
     draw, port = random.Random(seed), free_port()  # noqa: S311 - a choice of kills
     async with AsyncExitStack() as stack:
         server = stack.enter_context(postgresql.running())
-        url = server.new_registry()
+        url = server.new_database()
+        make_role(url, API)  # before the tables, whose making gives it its rights
         registry = stack.enter_context(closing(registry_at(url)))
         database = stack.enter_context(closing(Database(url)))
         world = await stack.enter_async_context(messaging(database))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from hermesops.access.secrets.catalog import TELEGRAM_SECRET
+from hermesops.access.secrets.catalog import REGISTRY_KEY, TELEGRAM_SECRET
 from hermesops.agents.relay.credential import CallerPem
 from hermesops.agents.relay.routes import API
 from hermesops.app import Container
@@ -21,7 +21,7 @@ from hermesops.store.registry.schema.role_grants import API as API_ROLE
 from hermesops.users.messaging.messengers.telegram.read import SECRET_HEADER
 from tests.support.real.commands.command import Command, forks
 from tests.support.real.relay import HOST
-from tests.support.real.stores.postgresql import as_role, make_role
+from tests.support.real.stores.postgresql import as_role
 from tests.support.real.stores.registries import RING
 from tests.support.users.kills.outside.door import door
 from tests.support.users.kills.parts import Program, free_port, running
@@ -63,11 +63,11 @@ async def report_doors(folder: Path, registry_url: str, redis_port: int) -> Asyn
     """Run them while the block lasts, with the rights of the API in the registry.
 
     Args:
+        registry_url: Of a registry that was made when its server had the API's role.
         redis_port: Of loopback, of the Redis by which they tell the connector of messages.
     """
-    make_role(registry_url, API_ROLE)
     operator = Command(folder / "operator", {"HERMESOPS_LOCAL_DRIVER": "sim", "HERMESOPS_REGISTRY_URL": registry_url})
-    await operator.ok("registry", "migrate")
+    replace_secret(operator.home / "local" / "keys" / REGISTRY_KEY.name, RING.to_text())
     with socket.create_server((HOST, 0)) as listener:
         listener.setblocking(False)
         port = int(listener.getsockname()[1])
