@@ -18,7 +18,7 @@ WATCHED = {
     *("platform-door-ended", "users-processes-ended"),
     *("api-waits", "turns-left", "webhook-secret-wrong", "connections-ended"),
     *("connector-halted", "messenger-away", "socket-secret-wrong", "bot-token-ended"),
-    *("messenger-hangs", "windows-closed", "session-ended"),
+    *("messenger-hangs", "windows-closed", "session-ended", "jobs-fail"),
 }
 """Faults that are seen by the platform's real monitoring: it takes a while to start, and alerts to come and go."""
 

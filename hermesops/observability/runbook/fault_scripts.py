@@ -47,12 +47,12 @@ with open(home, "r+b") as file:
 """
 """Of an agent whose gateway is stopped."""
 
-HOLDS_JOBS = """
+_ADDS_JOB = """
 import fcntl, json, os, time, urllib.request
 home = "/var/lib/hermes/cron/"
 key = json.load(open("/etc/hermes-node/instance.json"))["secrets"]["api_server_key"]
 port = json.load(open("/etc/hermes-node/gateway.json"))["port"]
-job = json.dumps({"name": "drill", "schedule": "0 0 1 1 *", "prompt": "hello"}).encode()
+job = json.dumps({"name": "drill", "schedule": SCHEDULE, "prompt": "hello"}).encode()
 headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/api/jobs", job, headers), timeout=20).read()
 lock = open(home + ".tick.lock", "w")
@@ -61,12 +61,36 @@ fcntl.flock(lock, fcntl.LOCK_EX)
 jobs = json.load(open(home + "jobs.json"))
 for each in jobs["jobs"]:
     if each["name"] == "drill":
-        each["next_run_at"] = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - 1200))
+        each["next_run_at"] = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() - AGO_S))
+        each.update(MORE)
 with open(home + ".drill", "w") as file:
     json.dump(jobs, file)
 os.chown(home + ".drill", *os.stat(home)[4:6])
 os.chmod(home + ".drill", 0o600)
 os.replace(home + ".drill", home + "jobs.json")
-time.sleep(3600)
 """
+
+
+def _job(schedule: str, ago_s: int, more: str = "{}") -> str:
+    """The program that adds a job, due for some seconds, and then has the lock without which the agent begins none."""
+    return _ADDS_JOB.replace("SCHEDULE", f'"{schedule}"').replace("AGO_S", f"{ago_s}").replace("MORE", more)
+
+
+HOLDS_JOBS = _job("0 0 1 1 *", 1200) + "time.sleep(3600)\n"
 """Makes a job that has been due for 20 minutes, and keeps the lock without which the agent begins none."""
+
+FAILS_JOBS = "python3 -c " + shlex.quote(_job("* * * * *", 1, '{"no_agent": True, "script": None}'))
+"""Makes a job that runs every minute and fails: it wants a script in the place of the agent, and names none."""
+
+ENDS_JOBS = """python3 -c '
+import json, urllib.request
+key = json.load(open("/etc/hermes-node/instance.json"))["secrets"]["api_server_key"]
+url = "http://127.0.0.1:%d/api/jobs" % json.load(open("/etc/hermes-node/gateway.json"))["port"]
+def ask(url, method):
+    headers = {"Authorization": "Bearer " + key}
+    return urllib.request.urlopen(urllib.request.Request(url, None, headers, method=method), timeout=20).read()
+for job in json.loads(ask(url, "GET"))["jobs"]:
+    if job["name"] == "drill":
+        ask(url + "/" + job["id"], "DELETE")
+'; hermes-node metrics"""
+"""Deletes those jobs."""

@@ -269,6 +269,7 @@ FAULTS = (
     Fault("model-token-leaked", "model-tokens", ("RouterTokenExpiring",), "a model token was seen in a ticket"),
     Fault("model-broken", "model-failing", ("ModelFailing",), "every answer of the model has status 500"),
     Fault("model-limited", "model-rate-limited", ("ModelRateLimited",), "every answer of the model has status 429"),
+    Fault("jobs-fail", "jobs-failing", ("JobsFailing",), "every cron job ends with an error"),
     Fault("messenger-lost", "messenger-disconnected", ("MessengerDisconnected",), "a messenger's connection is lost"),
     Fault("monitor-killed", "monitor-down", ("MonitorDown",), "no monitor runs"),
     Fault("many-stopped", "monitor-stopped-acting", ("MonitorStoppedActing",), "many machines are switched off"),

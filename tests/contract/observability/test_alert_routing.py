@@ -251,6 +251,14 @@ INHIBITED: dict[str, tuple[tuple[Labels, ...], set[tuple[str, str]]]] = {
         ),
         {("PlatformServiceDown", ""), ("MonitorDown", "")},
     ),
+    "models, of which jobs fail as well": (
+        (of("ModelUnauthorized", "ada"), of("JobsFailing", "ada"), of("JobsFailing", "bob")),
+        {("ModelUnauthorized", "ada"), ("JobsFailing", "bob")},
+    ),
+    "jobs of many agents": (
+        (labels_of("JobsFailing", "fleet"), *(of("JobsFailing", name) for name in ("ada", "bob", "cy"))),
+        {("JobsFailing", "")},
+    ),
     "a router that is cut off from the registry": (
         (
             labels_of("RouterAccountsStale"),

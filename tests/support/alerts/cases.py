@@ -100,6 +100,19 @@ def world(seconds: int, *names: str, every_s: int = EVERY_S) -> Series:
     return series
 
 
+def _ended(seconds: int, name: str, *, failed: float | str, ok: float | str) -> Series:
+    """Cron jobs of an instance that ended, from 300 s on."""
+    outcomes = {"failed": failed, "ok": ok}
+    return {
+        of("hermes_jobs_ended", name, outcome=outcome): then((0, 300), (number, seconds - 300))
+        for outcome, number in outcomes.items()
+    }
+
+
+def _well(number: int) -> tuple[str, ...]:
+    return tuple(f"well-{each}" for each in range(number))
+
+
 def _simple(
     series: Series,
     bad: Series,
@@ -560,6 +573,45 @@ GATEWAY: dict[str, tuple[Case, ...]] = {
             "jobs that are begun within the time, again and again",
             world(1800) | {of("hermes_queue_age_seconds"): then(*((899, 120), (0, 30)) * 12)},
             {900: (), 1800: ()},
+        ),
+    ),
+    "JobsFailing": (
+        *_simple(
+            world(1500),
+            _ended(1500, "ada", failed=2, ok=1),
+            _ended(1500, "ada", failed=2, ok=2),
+            915,
+            ADA,
+            seconds=1500,
+            before=885,
+            scope="instance",
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN and other outcomes are nothing",
+            world(1500)
+            | _ended(1500, "ada", failed="NaN", ok=0)
+            | {of("hermes_jobs_ended", outcome="fail"): steady(9, 1500)},
+            {915: (), 1485: ()},
+            scope="instance",
+        ),
+    ),
+    "JobsFailing fleet": (
+        *(
+            Case(
+                kind,
+                about,
+                world(1500, *failing, *working, *(f"idle-{number}" for number in range(20)))
+                | {key: value for name in failing for key, value in _ended(1500, name, failed=9, ok=0).items()}
+                | {key: value for name in working for key, value in _ended(1500, name, failed=1, ok=1).items()},
+                {885: (), 960: fires, 1485: fires},
+                scope="fleet",
+            )
+            for kind, about, failing, working, fires in (
+                (Kind.FIRES, "three of twelve that have jobs", ("ada", "bob", "cy"), _well(9), ({},)),
+                (Kind.BELOW, "two", ("ada", "bob"), (), ()),
+                (Kind.BELOW, "three of sixteen", ("ada", "bob", "cy"), _well(13), ()),
+            )
         ),
     ),
     "MessengerDisconnected": (

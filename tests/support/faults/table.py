@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.observability.runbook.fault import AtVendor
-from hermesops.observability.runbook.fault_scripts import OWN_CAP
+from hermesops.observability.runbook.fault_scripts import ENDS_JOBS, FAILS_JOBS, OWN_CAP
 from hermesops.store.registry.schema import tables
 from tests.support.faults.chains import Act, Chain, NotHad, act, both, commands, each, on_machine, on_platform
 from tests.support.faults.watched import REASON, SCALE, USERS, WatchedFleet
@@ -414,6 +414,19 @@ CHAINS: tuple[Chain, ...] = (
         beside=frozenset({"GatewayDown"}),  # of each, until the third makes them many
         whose=USERS,
         restarted=USERS,
+    ),
+    Chain(
+        "jobs-fail",
+        "JobsFailing",
+        about="fleet",
+        is_alone=True,
+        inject=each(USERS, on_machine(FAILS_JOBS)),
+        beside=frozenset({"JobsFailing"}),  # of each, until the third makes them many
+        whose=("",),
+        halts=True,
+        by_hand=each(USERS, on_machine(ENDS_JOBS)),
+        again="alerts-after",
+        undo=each(USERS, on_machine(ENDS_JOBS)),
     ),
     Chain(
         "agents-come-and-go",

@@ -795,6 +795,21 @@ async def messenger_hangs(world: Command) -> None:
     await answers_wait(world, "AnswersUncertain", "no answer of Telegram: ReadTimeout", state="uncertain")
 
 
+@execution("jobs-fail")
+async def jobs_fail(world: Command) -> None:
+    ada, jobs = await instance_of(world, "ada"), {"failed": 2.0, "ok": 1.0}
+    async with (
+        watched(world) as (command, host),
+        monitoring(command),
+        reporting(host, {str(ada.id): str(ada.cell)}, jobs),
+    ):
+        await alerts_until(command, lambda names: "JobsFailing" in names)
+        assert (await halted(command, "JobsFailing", *FOR_ADA))["alerts-after"] == "differs"
+        jobs.update(failed=0.0, ok=3.0)
+        await alerts_until(command, lambda names: "JobsFailing" not in names)
+        await mended(command, "JobsFailing", *FOR_ADA, "--from", "alerts-after")
+
+
 @execution("windows-closed")
 async def windows_closed(world: Command) -> None:
     for user in ("bob", "cyd"):

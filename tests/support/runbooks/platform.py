@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from hermesops.app import Container
-from hermesops.base.waiting import Pending, cancel, pause, until
+from hermesops.base.waiting import Pending, pause, until
 from hermesops.errors import UnavailableError
 from hermesops.model.billing.model_usage import Account, Usage
 from hermesops.model.billing.route import ROUTES
@@ -83,20 +83,26 @@ async def monitoring(world: Command) -> AsyncIterator[asyncio.subprocess.Process
 
 
 @asynccontextmanager
-async def reporting(host: PlatformHost, cells: Mapping[str, str]) -> AsyncIterator[None]:
+async def reporting(
+    host: PlatformHost, cells: Mapping[str, str], jobs: Mapping[str, float] | None = None
+) -> AsyncIterator[None]:
     """Machines of instances that are well report, until the block ends.
 
     Args:
         cells: By the instance's id.
+        jobs: How many jobs of each have ended, by outcome; may change meanwhile.
     """
     machines = [host.machine(cell=cell, instance=instance) for instance, cell in cells.items()]
 
     def report() -> None:
         at = time.time()
         figures = {"hermes_metrics_timestamp_seconds": at, "hermes_agent_up": 1.0, "hermes_gateway_up": 1.0}
+        named = {((b"__name__", name.encode()),): value for name, value in figures.items()}
+        for outcome, count in (jobs or {}).items():
+            named[(b"__name__", b"hermes_jobs_ended"), (b"outcome", outcome.encode())] = count
         body = b"".join(
-            encode_series(encode_labels([(b"__name__", name.encode())]), [encode_sample(value, int(at * 1000))])
-            for name, value in figures.items()
+            encode_series(encode_labels(list(labels)), [encode_sample(value, int(at * 1000))])
+            for labels, value in named.items()
         )
         for machine in machines:
             with machine.http(host.url) as http:
@@ -105,13 +111,12 @@ async def reporting(host: PlatformHost, cells: Mapping[str, str]) -> AsyncIterat
     async def keep() -> None:
         while True:
             await asyncio.to_thread(report)
-            await pause(0.5)
+            await pause(1)  # twice as often is more than one sender may
 
-    keeping = asyncio.create_task(keep())
-    try:
+    async with asyncio.TaskGroup() as group:  # a report that is refused ends the block
+        keeping = group.create_task(keep())
         yield
-    finally:
-        await cancel(keeping)
+        keeping.cancel()
 
 
 class OneLedger:

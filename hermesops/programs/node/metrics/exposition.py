@@ -35,6 +35,7 @@ _GAUGES = {
     "hermes_gateway_memory_max_bytes": "The cap of that memory",
     "hermes_turn_seconds": "Seconds that the last probe's turn took",
     "hermes_queue_age_seconds": "Seconds since the oldest due cron job became due",
+    "hermes_jobs_ended": "Cron jobs whose last run ended within the hour, by outcome",
     "hermes_runs_in_flight": "Present work of the agent",
     "hermes_messenger_connected": "Whether a messenger of the instance is connected",
     "hermes_database_bytes": "Size of a database of the agent with its write-ahead log",

@@ -34,6 +34,9 @@ _ANSWER_S = 3.0
 _ANSWER_BYTES = 1 << 20
 """Far more than an agent says of its health or its jobs; parsed, a hostile megabyte takes tens of them."""
 
+_JOBS_COUNT_S = 3600.0
+"""Seconds for which the last run of a job counts."""
+
 _TURN_COUNTS_S = 600.0
 """Seconds for which the turn of a probe is shown: afterwards it would be taken for the present."""
 
@@ -158,14 +161,16 @@ def agent(machine: Machine, _counters: Counters) -> Iterator[Sample]:
 
 
 def queue(machine: Machine, _counters: Counters) -> Iterator[Sample]:
-    """Seconds since the agent's cron jobs became due."""
+    """Seconds since the agent's cron jobs became due, and the outcomes of those that ran within the hour."""
     payload = _payload(machine)
     if payload is None:
         return
     key, port = payload.secrets.api_server_key, _base(machine).port
-    waits = gateway.overdue_jobs(machine.system, port, key, largest=_ANSWER_BYTES)
-    if waits is not None:
-        yield Sample("hermes_queue_age_seconds", round(max(waits, default=0.0), 3))
+    jobs, now = gateway.read_jobs(machine.system, port, key, largest=_ANSWER_BYTES), machine.system.now()
+    if jobs is not None:
+        yield Sample("hermes_queue_age_seconds", round(max(gateway.overdue(jobs, now), default=0.0), 3))
+        for outcome, count in gateway.ended(jobs, now, _JOBS_COUNT_S).items():
+            yield Sample("hermes_jobs_ended", count, {"outcome": outcome})
 
 
 def _base(machine: Machine) -> Base:

@@ -3,6 +3,7 @@
 Source: hermes-agent 0.19.0; its log lines of MCP servers (``tools/mcp_tool.py``) as observed on 2026-11-22.
 """
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ _PROPERTIES = (
     *("Type", "WatchdogUSec", "StatusText", "UnitFileState", "ConditionResult", "ControlGroup", "MemoryCurrent"),
     "MemoryMax",
 )
+_OUTCOMES = {"ok": "ok", "error": "failed"}
+"""Of the last run of a job, as hermes-agent calls them."""
+
 _RUNNING = frozenset({"active", "activating", "reloading", "deactivating"})
 
 
@@ -102,20 +106,47 @@ def overdue_jobs(system: System, port: int, key: str, *, largest: int | None = N
 
     ``largest`` is the limit of the answer in bytes, as of ``api.ask``.
     """
-    jobs = system.ask(port, "/api/jobs", key=key, largest=largest).objects("jobs")
-    if jobs is None:
-        return None
-    now = system.now()
+    jobs = read_jobs(system, port, key, largest=largest)
+    return None if jobs is None else overdue(jobs, system.now())
+
+
+def read_jobs(system: System, port: int, key: str, *, largest: int | None = None) -> list[dict[str, Any]] | None:
+    """The agent's cron jobs as its API has them; ``None`` if it does not answer with them. As ``overdue_jobs``."""
+    return system.ask(port, "/api/jobs", key=key, largest=largest).objects("jobs")
+
+
+def overdue(jobs: Iterable[dict[str, Any]], now: float) -> list[float]:
+    """Seconds since each due job became due. Pure."""
     waits = [_overdue_s(job, now) for job in jobs]
     return [seconds for seconds in waits if seconds is not None]
 
 
+def ended(jobs: Iterable[dict[str, Any]], now: float, within_s: float) -> Mapping[str, int]:
+    """How many jobs ended their last run within some seconds, by its outcome, ``ok`` or ``failed``. Pure.
+
+    A run that is interrupted by a shutdown of the gateway, or whose message is not delivered, does not count as failed.
+
+    Source: ``mark_job_run`` in ``cron/jobs.py`` of hermes-agent 0.19.0.
+    """
+    counts = dict.fromkeys(_OUTCOMES.values(), 0)
+    for job in jobs:
+        outcome = _OUTCOMES.get(str(job.get("last_status")))
+        if outcome and 0 <= now - _time_of(job, "last_run_at") <= within_s:
+            counts[outcome] += 1
+    return counts
+
+
 def _overdue_s(job: dict[str, Any], now: float) -> float | None:
-    try:
-        due = datetime.fromisoformat(str(job["next_run_at"])).timestamp()
-    except (KeyError, ValueError, OverflowError):
-        return None
+    due = _time_of(job, "next_run_at")
     return now - due if bool(job.get("enabled", True)) and due <= now else None
+
+
+def _time_of(job: dict[str, Any], name: str) -> float:
+    """A time of a job in seconds since 1970; infinite where there is none."""
+    try:
+        return datetime.fromisoformat(str(job[name])).timestamp()
+    except (KeyError, ValueError, OverflowError):
+        return math.inf
 
 
 def mcp_states(log: str, names: Iterable[str]) -> Mapping[str, bool | None]:
