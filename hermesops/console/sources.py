@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from hermesops.console.topics import READERS
+from hermesops.console.topics import READERS, fleet
 from hermesops.errors import Hint, UsageError
 from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts
-from hermesops.views.agents import fleet as fleet_shapes
 from hermesops.views.observability import alerts as alert_shapes
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class Topic:
 
     Attributes:
         kind: ``fleet``, ``alerts``, or one of ``READERS``.
-        name: Id of the subject; of a list its ``--where``.
+        name: Id of the subject; of a list its ``--where``; of the fleet its filters, as an address has them.
     """
 
     kind: str
@@ -123,22 +122,13 @@ class Sources:
 
     async def _read(self, topic: Topic) -> Mapping[str, Any]:
         if topic.kind == "fleet":
-            return await self._fleet(topic.name)
+            return await asyncio.to_thread(fleet.shown, self.container, topic.name, await self.alerts())
         if topic.kind == "alerts":
             return await self._open_alerts()
         reader = READERS.get(topic.kind)
         if reader is None:
             raise UsageError(f"there is no page about {topic.kind!r}")
         return await asyncio.to_thread(reader, self.container, topic.name)
-
-    async def _fleet(self, where: str) -> Mapping[str, Any]:
-        fleet, known = self.container.fleet, await self.alerts()
-
-        def read() -> Mapping[str, Any]:
-            status = fleet.status(fleet.selector(where), (), known.open, unread=known.unread)
-            return fleet_shapes.status(status)
-
-        return await asyncio.to_thread(read)
 
     async def _open_alerts(self) -> Mapping[str, Any]:
         known, at = await self.alerts(), await asyncio.to_thread(self.container.now)

@@ -38,7 +38,7 @@ from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.registry import Registry
 from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring
-from tests.support.fleets.filled_registry import fill
+from tests.support.fleets.filled_registry import beat, fill
 from tests.support.hostile.agents.hostile_moods import ESCAPES
 from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container, foreign
 from tests.support.real.stores.registries import KEYS
@@ -239,6 +239,23 @@ async def test_a_list_has_pages_of_a_hundred(tmp_path: Path) -> None:
             assert text.count('id="row-') == count, number
         for text in ("0", "-1", "x", "٣", "9" * 40):
             assert (await client.get("/console/instances", params={"page": text})).status_code == 422, text
+
+
+async def test_a_large_fleet_is_counted_and_its_first_are_named(tmp_path: Path) -> None:
+    container = empty_container(tmp_path / "large")
+    fill(container.registry, 8100)
+    async with console_client(container) as client:
+        page = (await client.get("/console/")).text
+        assert page.count('id="row-') == 100
+        assert page.count('id="cell-') == 200
+        assert all(text in page for text in ("8100 unknown", "All 8100", "3 more cells"))
+        found = (await client.get("/console/?q=user809")).text
+        assert found.count('id="row-') == 11
+        assert 'id="row-' not in (await client.get("/console/?health=down")).text
+        assert (await client.get("/console/?health=ill")).status_code == 422
+        beat(container.registry, silent_every=40)
+        page = (await client.get("/console/?where=cell%3Dcell7")).text
+        assert ('In trouble <span class="number">1<' in page, page.count('id="row-')) == (True, 1)
 
 
 async def test_nothing_is_called_well_that_is_not_known(client: httpx.AsyncClient, monitoring: FakeMonitoring) -> None:
