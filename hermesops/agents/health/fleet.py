@@ -67,23 +67,25 @@ class JudgedInstance:
     judgement: Judgement
 
 
-def fleet_health(registry: "Registry", now: datetime | None = None) -> FleetHealth:
+def fleet_health(registry: "Registry", now: datetime | None = None, *, cells: Collection[str] = ()) -> FleetHealth:
     """Judge every instance that should run by what is recorded of it.
 
     Args:
         now: By the registry's clock, which is read where this is not given.
+        cells: Names of the cells; none for all.
     """
     recorded = _Recorded.of(registry, now or registry.now())
-    cells, samples = registry.fleet.tally_cells(), registry.health_samples.list_all(since=_oldest(recorded.now))
+    samples = registry.health_samples.list_all(since=_oldest(recorded.now))
+    tallies = registry.fleet.tally_cells(cells)
     judgements = {
         instance.id: recorded.judge(
             instance.machine_status, instance.reported_gateway, instance.heartbeat_s, samples.get(instance.id, ())
         )
-        for cell in cells
+        for cell in tallies
         for instance in cell.instances
         if instance.status is InstanceStatus.RUNNING
     }
-    return FleetHealth(cells, judgements, recorded.listed_at)
+    return FleetHealth(tallies, judgements, recorded.listed_at)
 
 
 def recorded_health(registry: "Registry", instance: "Instance") -> Judgement | None:

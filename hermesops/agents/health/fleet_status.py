@@ -107,7 +107,7 @@ class Fleet:
         """
         registry, is_part = self.registry, bool(selector.conditions)
         now = registry.now()
-        health = fleet_health(registry, now)
+        health = fleet_health(registry, now, cells=selector.values("cell"))
         loss, crowded = None if is_part else registry.backups.loss(RPO), registry.backups.list_low_on_disk(self._sizes)
         ending, unfinished = registry.instances.list_ending(), registry.operations.unfinished()
         if is_part:

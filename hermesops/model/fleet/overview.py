@@ -37,6 +37,7 @@ class RecordedInstance:
         machine_status: Of its machine in the vendor's last listing, or ``GONE``; empty when that does not have it.
         heartbeat_s: Unix time of the last heartbeat, whole seconds; ``None`` for never.
         reported_gateway: What hermes-node said of its gateway with the last heartbeat; ``None`` where it said nothing.
+        place: Among those that were read with it, from the oldest.
     """
 
     id: InstanceId
@@ -46,6 +47,7 @@ class RecordedInstance:
     machine_status: str = ""
     heartbeat_s: int | None = None
     reported_gateway: GatewayHealth | None = None
+    place: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

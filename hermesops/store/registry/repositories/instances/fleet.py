@@ -1,7 +1,7 @@
 """The whole fleet: every living instance with the machine its row orders, and the cells in numbers."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -75,15 +75,25 @@ class FleetRepository(Repository):
         )
         return {MachineName(name): InstanceId(id_) for name, id_ in self._rows(query)}
 
-    def tally_cells(self) -> tuple[CellTally, ...]:
-        """The cells by name, with their instances and other machines; without terminated instances."""
+    def tally_cells(self, names: Collection[str] = ()) -> tuple[CellTally, ...]:
+        """The cells by name, with their instances and other machines; without terminated instances.
+
+        Args:
+            names: Of the cells; none for all.
+        """
         unassigned = unassigned_machines.c
+
+        def within(cell: sa.Column[Any]) -> sa.ColumnElement[bool]:
+            return cell.in_(list(names)) if names else sa.true()
+
+        named = sa.select(cells.c.name, cells.c.region).where(within(cells.c.name)).order_by(cells.c.name)
+        beside = sa.select(unassigned.cell, unassigned.role, unassigned.status).where(within(unassigned.cell))
         with self._database.reading() as connection:
-            regions = connection.execute(sa.select(cells.c.name, cells.c.region).order_by(cells.c.name)).all()
-            living = connection.execute(_light(connection)).all()
-            extra = connection.execute(sa.select(unassigned.cell, unassigned.role, unassigned.status)).all()
+            regions = connection.execute(named).all()
+            living = connection.execute(_light(connection).where(within(instance_details.c.cell))).all()
+            extra = connection.execute(beside).all()
         instances: defaultdict[str, list[RecordedInstance]] = defaultdict(list)
-        for cell, id_, alias, user_id, plan, status, machine_status, beat_s, gateway in living:
+        for place, (cell, id_, alias, user_id, plan, status, machine_status, beat_s, gateway) in enumerate(living):
             instances[cell].append(
                 RecordedInstance(
                     id_,
@@ -93,6 +103,7 @@ class FleetRepository(Repository):
                     machine_status or "",
                     beat_s,
                     _GATEWAYS.get(gateway),
+                    place,
                 )
             )
         kinds: dict[str, Counter[tuple[MachineRole, UnassignedStatus]]] = {}
