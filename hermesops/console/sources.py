@@ -13,26 +13,30 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from hermesops.console.topics import READERS
+from hermesops.console.topics import READERS, fleet
 from hermesops.errors import Hint, UsageError
 from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts
-from hermesops.views.agents import fleet as fleet_shapes
 from hermesops.views.observability import alerts as alert_shapes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hermesops.app.container import Container
 
 _FRESH_S = 0.9
 """Seconds for which a shape counts as the present one."""
 
 _SHARE = 4
-"""A shape that took long to read counts for so many times as long: reading takes a fifth of the time at most."""
+"""Shapes count for so many times as long as reading all of them took: reading takes a fifth of the time at most."""
+
+_WATCHED_S = 10.0
+"""Seconds since a shape was last asked for, for which some page is taken to show it."""
 
 _ALERTS_S = 3.0
 """Seconds for which open alerts count: monitoring is asked no more often."""
 
-_TOPICS = 64
-"""Shapes that are kept; the one that was used least recently goes first."""
+_TOPICS = 256
+"""Shapes that are kept, each of a page's rows at most; the one that was used least recently goes first."""
 
 _GROWING = re.compile(r'"(?:for_s|age_s|oldest_s)": [^,}]+')
 """Fields of JSON that grow by themselves: no change. A fleet's shape is too large to visit each of its values."""
@@ -49,7 +53,7 @@ class Topic:
 
     Attributes:
         kind: ``fleet``, ``alerts``, or one of ``READERS``.
-        name: Id of the subject; of a list its ``--where``.
+        name: Id of the subject; of a list its ``--where``; of the fleet its filters, as an address has them.
     """
 
     kind: str
@@ -70,11 +74,18 @@ class Snapshot:
 
 @dataclass
 class _Kept:
-    """A snapshot, the time until which it counts, and the lock of its readers."""
+    """A snapshot, the time until which it counts, and the lock of its readers.
+
+    Attributes:
+        took_s: Seconds for which it was read.
+        asked_at: When it was last asked for.
+    """
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     snapshot: Snapshot | None = None
     until: float = 0.0
+    took_s: float = 0.0
+    asked_at: float = 0.0
 
 
 @dataclass
@@ -86,6 +97,7 @@ class Sources:
     _alerts: KnownAlerts = field(default_factory=KnownAlerts)
     _alerts_until: float = 0.0
     _alerts_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _monotonic: "Callable[[], float]" = time.monotonic
 
     async def snapshot(self, topic: Topic) -> Snapshot:
         """The shape of a topic, at most a few seconds old where reading it takes long, else one second.
@@ -95,11 +107,12 @@ class Sources:
             HermesError: Its source does not answer.
         """
         kept = self._kept.setdefault(topic, _Kept())
+        kept.asked_at = self._monotonic()
         self._kept.move_to_end(topic)
         while len(self._kept) > _TOPICS:
             self._kept.popitem(last=False)
         async with kept.lock:
-            began = time.monotonic()
+            began = self._monotonic()
             if kept.snapshot is None or began >= kept.until:
                 try:
                     shape = await self._read(topic)
@@ -107,38 +120,34 @@ class Sources:
                     self._kept.pop(topic, None)
                     raise
                 kept.snapshot = Snapshot(shape, digest_of(shape))
-                ended = time.monotonic()
-                kept.until = ended + max(_FRESH_S, _SHARE * (ended - began))
+                ended = self._monotonic()
+                kept.took_s = ended - began
+                kept.until = ended + max(_FRESH_S, _SHARE * self._all_take_s(ended))
             return kept.snapshot
+
+    def _all_take_s(self, now: float) -> float:
+        """Seconds for which the shapes of all pages that are open were last read."""
+        return sum(kept.took_s for kept in self._kept.values() if now - kept.asked_at < _WATCHED_S)
 
     async def alerts(self) -> KnownAlerts:
         """Open alerts, or why they are not known; none where the environment has no monitoring."""
         if not self.container.monitoring.is_known:
             return KnownAlerts()
         async with self._alerts_lock:
-            if time.monotonic() >= self._alerts_until:
+            if self._monotonic() >= self._alerts_until:
                 self._alerts = await self.container.alerts().known()
-                self._alerts_until = time.monotonic() + _ALERTS_S
+                self._alerts_until = self._monotonic() + _ALERTS_S
             return self._alerts
 
     async def _read(self, topic: Topic) -> Mapping[str, Any]:
         if topic.kind == "fleet":
-            return await self._fleet(topic.name)
+            return await asyncio.to_thread(fleet.shown, self.container, topic.name, await self.alerts())
         if topic.kind == "alerts":
             return await self._open_alerts()
         reader = READERS.get(topic.kind)
         if reader is None:
             raise UsageError(f"there is no page about {topic.kind!r}")
         return await asyncio.to_thread(reader, self.container, topic.name)
-
-    async def _fleet(self, where: str) -> Mapping[str, Any]:
-        fleet, known = self.container.fleet, await self.alerts()
-
-        def read() -> Mapping[str, Any]:
-            status = fleet.status(fleet.selector(where), (), known.open, unread=known.unread)
-            return fleet_shapes.status(status)
-
-        return await asyncio.to_thread(read)
 
     async def _open_alerts(self) -> Mapping[str, Any]:
         known, at = await self.alerts(), await asyncio.to_thread(self.container.now)

@@ -6,6 +6,7 @@ Two agents of one simulated world go through the same life, one by pages and one
 import json
 import re
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -261,6 +262,11 @@ async def transcripts(world: Command) -> list[dict[str, Any]]:
     return [entry for entry in entries if entry["action"] == "runbook_run"]
 
 
+async def healthy(client: httpx.AsyncClient, page: str) -> bool | Pending[bool]:
+    """Whether the page of an instance shows it as healthy."""
+    return True if '<span class="state healthy">' in (await client.get(page)).text else Pending("not yet")
+
+
 async def ran(client: httpx.AsyncClient, page: str) -> str:
     """The page of a run that has ended."""
 
@@ -318,6 +324,8 @@ async def test_a_machine_that_is_gone_is_replaced_by_pages_alone(broken: Command
         assert "Preview</h2>" in (await client.get(f"/console/{repair}")).text
         page = await post(client, "/console/runbooks/machine-gone/change/run", {"instance": "ada"}, "")
         assert "done: each step had the expected result" in await ran(client, page)
+        instance_page = f"/console/instances/{container.instances.find('ada').id}"
+        await until(partial(healthy, client, instance_page), what="ada is shown as healthy", timeout_s=60, every_s=0.5)
         assert "agree" in (await client.get("/console/drift/answer")).text
         assert "hermesops stack up platform" in (await client.get("/console/platform/answer")).text
         for path in ("/console/cost/answer", "/console/cells/cell1/preview"):

@@ -1,10 +1,11 @@
 """The health of instances from what the registry has recorded; nobody is asked."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from hermesops.agents.health.judgement import (
@@ -17,7 +18,7 @@ from hermesops.agents.health.judgement import (
     judge,
 )
 from hermesops.model.fleet.cell import parse_cell
-from hermesops.model.fleet.health import Condition, Judgement
+from hermesops.model.fleet.health import Condition, GatewayHealth, Judgement
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.fleet.overview import GONE, CellTally, RecordedInstance
 from hermesops.model.fleet.selector import Selector
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
 
 SELECTABLE = frozenset({"cell", "plan", "status", "user"})
 """Fields of ``--where``."""
+
+_Facts = tuple[str, GatewayHealth | None, int | None, tuple[str, ...]]
+"""The arguments of ``_Recorded.judge``."""
+
+_user = attrgetter("instance.user")
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class FleetHealth:
         return frozenset(instance.id for cell in self.cells for instance in cell.instances)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class JudgedInstance:
     """An instance that should run, and how it is."""
 
@@ -61,44 +67,37 @@ class JudgedInstance:
     judgement: Judgement
 
 
-def fleet_health(registry: "Registry") -> FleetHealth:
-    """Judge every instance that should run by what is recorded of it."""
-    cells, listed_at, now = registry.fleet.tally_cells(), registry.observations.listed_at(), registry.now()
-    samples = registry.health_samples.list_all(since=_oldest(now))
-    listed_s = None if listed_at is None else age_of(listed_at, now)
-    unread_s = _unread_s(registry, now)
-    judge_once = cache(judge)  # thousands have the same facts where nothing but their machines was listed
+def fleet_health(registry: "Registry", now: datetime | None = None, *, cells: Collection[str] = ()) -> FleetHealth:
+    """Judge every instance that should run by what is recorded of it.
+
+    Args:
+        now: By the registry's clock, which is read where this is not given.
+        cells: Names of the cells; none for all.
+    """
+    recorded = _Recorded.of(registry, now or registry.now())
+    samples = registry.health_samples.list_all(since=_oldest(recorded.now))
+    tallies = registry.fleet.tally_cells(cells)
     judgements = {
-        instance.id: judge_once(
-            _recorded_facts(
-                instance,
-                None if listed_s is None else MachineFact(instance.machine_status, listed_s),
-                samples.get(instance.id, ()),
-                unread_s=unread_s,
-                now=now,
-            )
+        instance.id: recorded.judge(
+            instance.machine_status, instance.reported_gateway, instance.heartbeat_s, samples.get(instance.id, ())
         )
-        for cell in cells
+        for cell in tallies
         for instance in cell.instances
         if instance.status is InstanceStatus.RUNNING
     }
-    return FleetHealth(cells, judgements, listed_at)
+    return FleetHealth(tallies, judgements, recorded.listed_at)
 
 
 def recorded_health(registry: "Registry", instance: "Instance") -> Judgement | None:
     """Judge one instance as ``fleet_health`` does, without reading the others; ``None`` for one that should not run."""
     if instance.status is not InstanceStatus.RUNNING:
         return None
-    now, listed_at = registry.now(), registry.observations.listed_at()
-    status = registry.observations.status_of(instance.machine_id) if instance.machine_id else ""
-    return judge(
-        _recorded_facts(
-            instance,
-            None if listed_at is None else MachineFact(status, age_of(listed_at, now)),
-            registry.health_samples.list([instance.id], since=_oldest(now))[instance.id],
-            unread_s=_unread_s(registry, now),
-            now=now,
-        )
+    recorded = _Recorded.of(registry, registry.now())
+    return recorded.judge(
+        registry.observations.status_of(instance.machine_id) if instance.machine_id else "",
+        instance.reported_gateway,
+        _heartbeat_s(instance.last_heartbeat),
+        registry.health_samples.list([instance.id], since=_oldest(recorded.now))[instance.id],
     )
 
 
@@ -113,17 +112,18 @@ def observed_health(
     instance = observation.instance
     if instance.status is not InstanceStatus.RUNNING:
         return None
-    now = registry.now()
+    now = whole_second(registry.now())
     recorded = registry.health_samples.list([instance.id], since=_oldest(now))[instance.id]
     answer = (AgentFact(observation.gateway, 0.0),) if observation.gateway else ()
+    beat_s = _age_s(_heartbeat_s(instance.last_heartbeat), now)
     is_up = observation.machine is not None and observation.machine.is_up
     return judge(
         HealthFacts(
             MachineFact(observation.machine.status.value if observation.machine else GONE, 0.0)
             if is_vendor_known
             else None,
-            (*answer, *_reported(instance, now), *agent_facts(recorded, now)),
-            _heartbeat_s(instance.last_heartbeat, now),
+            (*answer, *_reported(instance.reported_gateway, beat_s), *agent_facts(recorded, now)),
+            beat_s,
             node_problem=_node_problem(observation),
             is_unanswered=is_up and observation.node is None,
             unread_s=_unread_s(registry, now),
@@ -133,22 +133,13 @@ def observed_health(
 
 def selected(health: FleetHealth, conditions: Collection[Condition]) -> tuple[JudgedInstance, ...]:
     """The instances in one of these conditions, the worst condition first, then by user."""
-    order = list(Condition)
-    judged = [
-        JudgedInstance(cell.cell, instance, judgement)
-        for cell in health.cells
-        for instance in cell.instances
-        if (judgement := health.judgements.get(instance.id)) and judgement.condition in conditions
-    ]
-    return tuple(
-        sorted(
-            judged,
-            key=lambda judged_instance: (
-                order.index(judged_instance.judgement.condition),
-                judged_instance.instance.user,
-            ),
-        )
-    )
+    judged: defaultdict[Condition, list[JudgedInstance]] = defaultdict(list)
+    for cell in health.cells if conditions else ():
+        for instance in cell.instances:
+            judgement = health.judgements.get(instance.id)
+            if judgement and judgement.condition in conditions:
+                judged[judgement.condition].append(JudgedInstance(cell.cell, instance, judgement))
+    return tuple(instance for condition in Condition for instance in sorted(judged[condition], key=_user))
 
 
 def narrowed(health: FleetHealth, selector: Selector) -> FleetHealth:
@@ -189,20 +180,55 @@ def fleet_selector(registry: "Registry", where: str, *, fields: frozenset[str] =
     return Selector({**selector.conditions, **({"user": users} if users else {})})
 
 
-def _recorded_facts(
-    instance: "RecordedInstance | Instance",
-    machine: MachineFact | None,
-    samples: Iterable[str],
-    *,
-    unread_s: float,
-    now: datetime,
-) -> HealthFacts:
-    return HealthFacts(
-        machine,
-        (*_reported(instance, now), *agent_facts(samples, now)),
-        _heartbeat_s(instance.last_heartbeat, now),
-        unread_s=unread_s,
-    )
+def whole_second(now: datetime) -> datetime:
+    """The time of a judgement: heartbeats have whole seconds too, so a state keeps its beginning at each look."""
+    return now.replace(microsecond=0)
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """Judges instances by what is recorded of them; the same facts once, as thousands have the same in a large fleet.
+
+    Attributes:
+        now: A whole second.
+        unread_s: As in ``HealthFacts``.
+    """
+
+    now: datetime
+    listed_at: datetime | None
+    unread_s: float
+    _judged: "dict[_Facts, Judgement]" = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, registry: "Registry", now: datetime) -> "_Recorded":
+        now = whole_second(now)
+        return cls(now, registry.observations.listed_at(), _unread_s(registry, now))
+
+    def judge(
+        self, machine: str, gateway: GatewayHealth | None, heartbeat_s: int | None, samples: tuple[str, ...]
+    ) -> Judgement:
+        """Judge an instance that should run.
+
+        Args:
+            machine: Status of its machine in the vendor's last listing.
+            heartbeat_s: Unix time of its last heartbeat.
+        """
+        facts = machine, gateway, heartbeat_s, samples
+        judgement = self._judged.get(facts)
+        if judgement is None:
+            judgement = self._judged[facts] = judge(self._facts(*facts))
+        return judgement
+
+    def _facts(
+        self, machine: str, gateway: GatewayHealth | None, heartbeat_s: int | None, samples: tuple[str, ...]
+    ) -> HealthFacts:
+        age_s = _age_s(heartbeat_s, self.now)
+        return HealthFacts(
+            None if self.listed_at is None else MachineFact(machine, age_of(self.listed_at, self.now)),
+            (*_reported(gateway, age_s), *agent_facts(samples, self.now)),
+            age_s,
+            unread_s=self.unread_s,
+        )
 
 
 def _oldest(now: datetime) -> datetime:
@@ -217,15 +243,18 @@ def _unread_s(registry: "Registry", now: datetime) -> float:
     return math.inf if work.monitor_at is None else max(0.0, age_of(work.monitor_at, now))
 
 
-def _heartbeat_s(at: datetime | None, now: datetime) -> float | None:
-    return None if at is None else age_of(at, now)
+def _heartbeat_s(at: datetime | None) -> int | None:
+    """The Unix time of a heartbeat, whole seconds."""
+    return None if at is None else math.floor(at.timestamp())
 
 
-def _reported(instance: "RecordedInstance | Instance", now: datetime) -> tuple[AgentFact, ...]:
+def _age_s(heartbeat_s: int | None, now: datetime) -> float | None:
+    return None if heartbeat_s is None else now.timestamp() - heartbeat_s
+
+
+def _reported(gateway: GatewayHealth | None, age_s: float | None) -> tuple[AgentFact, ...]:
     """The gateway's health in the machine's last heartbeat."""
-    if instance.last_heartbeat is None or instance.reported_gateway is None:
-        return ()
-    return (AgentFact(instance.reported_gateway, age_of(instance.last_heartbeat, now)),)
+    return () if gateway is None or age_s is None else (AgentFact(gateway, age_s),)
 
 
 def _node_problem(observation: "Observation") -> str:

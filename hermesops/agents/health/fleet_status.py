@@ -13,7 +13,7 @@ from hermesops.agents.health.fleet import (
     narrowed,
     selected,
 )
-from hermesops.agents.health.trouble import Trouble, troubles, within
+from hermesops.agents.health.trouble import Trouble, foremost, within
 from hermesops.model.fleet.health import Condition
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.fleet.overview import LowOnDisk
@@ -42,8 +42,10 @@ class FleetStatus:
         ending: Agents whose termination is scheduled, the first to end first.
         stopped: Operations that have not ended and that no process works on.
         at_work: How many others have not ended.
-        trouble: Everything that is wrong or unknown now, the most urgent first.
+        trouble: Everything that is wrong or unknown now, the most urgent first, or the first of it.
         unread: Why open alerts are not known; empty where they are, or where there is no monitoring.
+        wrong: How many are wrong, in ``trouble`` or not.
+        unknown: Of how many agents nothing is known, in ``trouble`` or not.
     """
 
     health: FleetHealth
@@ -60,6 +62,8 @@ class FleetStatus:
     now: datetime
     trouble: tuple[Trouble, ...] = ()
     unread: str = ""
+    wrong: int = 0
+    unknown: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ class Fleet:
         alerts: "Sequence[OpenAlert]" = (),
         *,
         unread: str = "",
+        troubled: Collection[Condition] | None = None,
+        most: int | None = None,
     ) -> FleetStatus:
         """The state of the instances that a selector takes; of the whole fleet when it has no conditions.
 
@@ -96,19 +102,23 @@ class Fleet:
             conditions: Instances in one of them are listed.
             alerts: Open alerts of the whole fleet, the most urgent first.
             unread: Why there are none, where they could not be read.
+            troubled: As ``conditions`` of ``foremost``.
+            most: As there.
         """
         registry, is_part = self.registry, bool(selector.conditions)
-        health = fleet_health(registry)
+        now = registry.now()
+        health = fleet_health(registry, now, cells=selector.values("cell"))
         loss, crowded = None if is_part else registry.backups.loss(RPO), registry.backups.list_low_on_disk(self._sizes)
         ending, unfinished = registry.instances.list_ending(), registry.operations.unfinished()
         if is_part:
             health = narrowed(health, selector)
             alerts = within(alerts, health)
-            users = {instance.user for cell in health.cells for instance in cell.instances}
+            users, ids = {instance.user for cell in health.cells for instance in cell.instances}, health.ids
             crowded = tuple(agent for agent in crowded if agent.user in users)
-            ending = tuple(instance for instance in ending if instance.id in health.ids)
-            unfinished = tuple(operation for operation in unfinished if operation.instance_id in health.ids)
-        now, (stopped, at_work) = registry.now(), at_rest(unfinished, self._leased())
+            ending = tuple(instance for instance in ending if instance.id in ids)
+            unfinished = tuple(operation for operation in unfinished if operation.instance_id in ids)
+        stopped, at_work = at_rest(unfinished, self._leased())
+        first = foremost(health, alerts, now, conditions=troubled, most=most)
         return FleetStatus(
             health=health,
             instances=selected(health, conditions),
@@ -122,8 +132,10 @@ class Fleet:
             stopped=stopped,
             at_work=at_work,
             now=now,
-            trouble=troubles(health, alerts, now),
+            trouble=first.trouble,
             unread=unread,
+            wrong=first.wrong,
+            unknown=first.unknown,
         )
 
     @property

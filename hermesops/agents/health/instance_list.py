@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from hermesops.agents.health.fleet import fleet_health, fleet_selector, recorded_health
@@ -9,9 +10,11 @@ from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.fleet.selector import Selector
 
 if TYPE_CHECKING:
+    from hermesops.agents.health.fleet import FleetHealth
     from hermesops.model.fleet.health import Judgement
     from hermesops.model.fleet.instance import Instance
-    from hermesops.model.ids import CellName
+    from hermesops.model.fleet.overview import CellTally, RecordedInstance
+    from hermesops.model.ids import CellName, InstanceId
     from hermesops.model.plan import Plan
     from hermesops.model.rollout.release import RecordedRelease
     from hermesops.store.registry import Registry
@@ -53,6 +56,18 @@ class ListedInstance:
 
 
 @dataclass(frozen=True)
+class ListedPart:
+    """A part of a list.
+
+    Attributes:
+        ids: Of all instances of the list, oldest first.
+    """
+
+    rows: tuple[ListedInstance, ...]
+    ids: tuple["InstanceId", ...]
+
+
+@dataclass(frozen=True)
 class InstanceList:
     """Lists the instances of one environment."""
 
@@ -89,6 +104,38 @@ class InstanceList:
         )
         return tuple(row for row in rows if selector is None or selector.takes(row.fields))
 
+    def part(self, selector: Selector, begin: int, count: int) -> ListedPart:
+        """Some of the instances that ``read`` lists; whole rows are read of these alone.
+
+        Args:
+            begin: Number of the first one, from 0.
+        """
+        registry = self.registry
+        health = fleet_health(registry, cells=selector.values("cell"))
+        regions = {cell.cell: cell.region for cell in health.cells}
+        chosen = self._ids(health, selector)
+        shown = chosen[begin : begin + count]
+        releases = registry.rollout_targets.recorded_releases(shown)
+        rows = (
+            ListedInstance(
+                instance, regions[instance.cell], health.judgements.get(instance.id), releases.get(instance.id)
+            )
+            for instance in registry.instances.list_by_id(shown)
+            if instance.cell in regions
+        )
+        return ListedPart(tuple(rows), chosen)
+
+    def _ids(self, health: "FleetHealth", selector: Selector) -> tuple["InstanceId", ...]:
+        """The ids of the instances that a selector takes, oldest first."""
+        releases = self.registry.rollout_targets.recorded_releases() if selector.values("release") else {}
+        taken = [
+            instance
+            for cell in health.cells
+            for instance in cell.instances
+            if not selector.conditions or selector.takes(_fields(cell, instance, health, releases))
+        ]
+        return tuple(instance.id for instance in sorted(taken, key=attrgetter("place")))
+
     def of(self, instance: "Instance") -> ListedInstance:
         """One instance, terminated or not, as ``read`` lists it; others are not judged."""
         registry = self.registry
@@ -96,7 +143,7 @@ class InstanceList:
             instance,
             registry.cells.get(instance.cell).region,
             recorded_health(registry, instance),
-            registry.rollout_targets.recorded_releases().get(instance.id),
+            registry.rollout_targets.recorded_releases([instance.id]).get(instance.id),
         )
 
     def agents_by_release(self) -> Mapping[str, tuple[str, ...]]:
@@ -107,3 +154,22 @@ class InstanceList:
             recorded = releases.get(instance.id)
             users.setdefault(recorded.id if recorded else UNKNOWN, []).append(instance.title)
         return {release: tuple(sorted(names)) for release, names in users.items()}
+
+
+def _fields(
+    cell: "CellTally",
+    instance: "RecordedInstance",
+    health: "FleetHealth",
+    releases: "Mapping[InstanceId, RecordedRelease]",
+) -> Mapping[str, str]:
+    """The fields of a listed instance, before its whole row is read."""
+    judgement, release = health.judgements.get(instance.id), releases.get(instance.id)
+    return {
+        "cell": cell.cell,
+        "plan": instance.plan.value,
+        "region": cell.region,
+        "release": release.id if release else UNKNOWN,
+        "status": instance.status.value,
+        "user": instance.user,
+        **({"health": judgement.condition.value} if judgement else {}),
+    }

@@ -124,7 +124,7 @@ class InstanceReports:
             region=self.registry.cells.get(instance.cell).region,
             health=observed_health(self.registry, observation, is_vendor_known=not problem),
             suspension=suspension_of(operations),
-            release=self.registry.rollout_targets.recorded_releases().get(instance.id),
+            release=self.registry.rollout_targets.recorded_releases([instance.id]).get(instance.id),
             backup=next(iter(self.registry.backups.list(instance.id)), None),
             work=self._open_work(operations),
             alerts=open_alerts,

@@ -1,15 +1,16 @@
 """Agents that are in trouble, each with since when, why, and the command that is next. Pure."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from hermesops.agents.health.fleet import FleetHealth, JudgedInstance, selected
+from hermesops.agents.health.fleet import FleetHealth, JudgedInstance, selected, whole_second
 from hermesops.errors import Hint
 from hermesops.model.fleet.health import Condition, Judgement
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
 
@@ -18,7 +19,7 @@ _IN_TROUBLE = frozenset({*Condition} - {Condition.HEALTHY})
 _ASK = Hint(("fleet", "status", "--live", "--ask"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Trouble:
     """One thing that is wrong, or one agent of which nothing is known.
 
@@ -44,20 +45,57 @@ class Trouble:
         return not self.alerts and self.judged is not None and self.judged.judgement.condition is Condition.UNKNOWN
 
 
+@dataclass(frozen=True)
+class Foremost:
+    """The first of everything that is wrong or unknown, with the counts of all.
+
+    Attributes:
+        trouble: The wrong ones, the most urgent first, then the unknown ones.
+        wrong: How many are wrong, listed or not.
+        unknown: Of how many agents nothing is known, listed or not.
+    """
+
+    trouble: tuple[Trouble, ...]
+    wrong: int
+    unknown: int
+
+
 def troubles(health: FleetHealth, alerts: "Sequence[OpenAlert]", now: datetime) -> tuple[Trouble, ...]:
-    """Everything that is wrong: first alerts about no single agent, then agents, the worst condition first.
+    """Everything that is wrong or unknown, as ``foremost`` lists it."""
+    return foremost(health, alerts, now).trouble
+
+
+def foremost(
+    health: FleetHealth,
+    alerts: "Sequence[OpenAlert]",
+    now: datetime,
+    *,
+    conditions: "Collection[Condition] | None" = None,
+    most: int | None = None,
+) -> Foremost:
+    """The first of everything that is wrong: alerts about no single agent, then agents, the worst condition first.
+
+    A large fleet whose heartbeats stop has one for each agent, and a page has room for some.
 
     Args:
         alerts: Open ones, the most urgent first; those whose cause is over do not count.
+        conditions: Agents in one of them alone, and no other alerts; ``None`` for everything.
+        most: How many that are wrong, and how many that are unknown, are listed; ``None`` for all.
     """
     firing = [alert for alert in alerts if not alert.ending]
-    judged = selected(health, _IN_TROUBLE)
-    of_agents = [
-        _of_agent(instance, [each for each in firing if each.alert.instance == instance.instance.id], now)
-        for instance in judged
-    ]
-    known = {instance.instance.id for instance in judged}
-    return (*(_of_alert(alert) for alert in firing if alert.alert.instance not in known), *of_agents)
+    of_agent: defaultdict[str, list[OpenAlert]] = defaultdict(list)
+    for alert in firing:
+        of_agent[alert.alert.instance].append(alert)
+    judged = selected(health, _IN_TROUBLE if conditions is None else _IN_TROUBLE.intersection(conditions))
+    unknown, unwell = list[JudgedInstance](), list[JudgedInstance]()
+    for instance in judged:
+        is_unknown = instance.judgement.condition is Condition.UNKNOWN and instance.instance.id not in of_agent
+        (unknown if is_unknown else unwell).append(instance)
+    known = {instance.instance.id for instance in unwell} if firing else frozenset[str]()
+    others = [alert for alert in firing if alert.alert.instance not in known] if conditions is None else []
+    wrong = [*map(_of_alert, others[:most]), *(_of_agent(each, of_agent, now) for each in unwell[:most])]
+    doubtful = [_of_agent(each, of_agent, now) for each in unknown[:most]]
+    return Foremost((*wrong[:most], *doubtful), len(others) + len(unwell), len(unknown))
 
 
 def within(alerts: "Sequence[OpenAlert]", health: FleetHealth) -> "tuple[OpenAlert, ...]":
@@ -70,9 +108,9 @@ def within(alerts: "Sequence[OpenAlert]", health: FleetHealth) -> "tuple[OpenAle
     )
 
 
-def _of_agent(judged: JudgedInstance, alerts: "Sequence[OpenAlert]", now: datetime) -> Trouble:
-    judgement = judged.judgement
-    recorded = [] if judgement.since_s is None else [now - timedelta(seconds=judgement.since_s)]
+def _of_agent(judged: JudgedInstance, open_alerts: "Mapping[str, list[OpenAlert]]", now: datetime) -> Trouble:
+    judgement, alerts = judged.judgement, open_alerts.get(judged.instance.id, ())
+    recorded = [] if judgement.since_s is None else [whole_second(now) - timedelta(seconds=judgement.since_s)]
     return Trouble(
         judged.instance.user,
         judged,

@@ -40,11 +40,19 @@ class FleetObservation:
         """
         await list_machines(self.registry, self.vendor, self.environment)
 
-    async def ask_agents(self) -> None:
-        """Ask each instance that should run how it is, some seconds long, and record the answers that came."""
-        asked_at = self.registry.now()
-        running = self.registry.instances.list(status=InstanceStatus.RUNNING)
-        machines = {instance_id.id: instance_id.machine_id for instance_id in running if instance_id.machine_id}
+    async def ask_agents(self, only: InstanceId | None = None) -> None:
+        """Ask each instance that should run how it is, some seconds long, and record the answers that came.
+
+        Args:
+            only: The instance that is asked; all of them without it.
+        """
+        asked_at, instances = self.registry.now(), self.registry.instances
+        running = instances.list(status=InstanceStatus.RUNNING) if only is None else instances.list_by_id([only])
+        machines = {
+            instance.id: instance.machine_id
+            for instance in running
+            if instance.machine_id and instance.status is InstanceStatus.RUNNING
+        }
         async with self.vendor() as client:
 
             async def open_channel(instance_id: InstanceId) -> Channel:

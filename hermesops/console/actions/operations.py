@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Preview
-from hermesops.errors import RefusedError
+from hermesops.errors import HermesError, RefusedError
 from hermesops.views import operations as shapes
 from hermesops.views.agents import change_words
 from hermesops.views.agents.change_previews import change_preview
@@ -18,7 +20,10 @@ if TYPE_CHECKING:
 
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
+    from hermesops.model.ids import InstanceId
     from hermesops.model.operation import Operation
+
+_log = structlog.get_logger(__name__)
 
 DRY_RUN = "dry run"
 """The reason of a preview, as commands give it."""
@@ -53,19 +58,45 @@ class OperationWork:
 
 def begun(connected: "Connected", operation: "Operation") -> Begun:
     """An operation that is open, and goes on in this process or in the one that has it."""
-    return Begun(
-        f"operations/{operation.id}",
-        partial(connected.operations.resume, operation, wait_s=math.inf),
-        partial(_leave, operation),
-    )
+    return Begun(f"operations/{operation.id}", partial(_carry_on, connected, operation), partial(_leave, operation))
+
+
+async def _carry_on(connected: "Connected", operation: "Operation") -> None:
+    """Bring an operation to its end, then ask its agent.
+
+    Raises:
+        HermesError: It has failed.
+    """
+    try:
+        await connected.operations.resume(operation, wait_s=math.inf)
+    finally:
+        if _has_ended(operation, connected):
+            await ask_agent(connected.container, operation.instance_id)
+
+
+async def ask_agent(container: "Container", instance_id: "InstanceId | None") -> None:
+    """Ask an agent once how it is: without a monitor, its state before an operation would stay on pages.
+
+    Asking takes some seconds at most; an agent that does not answer is as unknown as before.
+    """
+    if instance_id is None:
+        return
+    try:
+        await container.fleet_observation.ask_agents(instance_id)
+    except HermesError as problem:
+        _log.info("agent_not_asked", instance=instance_id, why=problem.message)
 
 
 def _leave(operation: "Operation", connected: "Connected") -> str:
     """Leave an operation to the workers, unless it has ended."""
-    if connected.container.operation_directory.get(operation.id).status.has_ended:
+    if _has_ended(operation, connected):
         return ""
     connected.operations.leave_unless_held(operation)
     return f"operation {operation.id}"
+
+
+def _has_ended(operation: "Operation", connected: "Connected") -> bool:
+    return connected.container.operation_directory.get(operation.id).status.has_ended
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.base import assets
 from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue, Begun, Preview
+from hermesops.console.actions.operations import ask_agent
 from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.observability.runbook.command import run_command
 from hermesops.observability.runbook.document import load
@@ -134,6 +135,7 @@ async def _carry_out(container: "Container", run: Run, request: ActionRequest) -
         raise
     run.result = shapes.run(steps, run.instance, failure)
     await asyncio.to_thread(container.runbook_records.keep, run.runbook, run.instance, steps.transcript())
+    await ask_agent(container, run.instance.id if run.instance else None)
 
 
 def _failure_of(steps: RunbookRun, picked: str) -> HermesError | None:

@@ -16,9 +16,9 @@ from hermesops.console.front import PREFIX
 from hermesops.console.parts import Console, console_of
 from hermesops.console.routes.forms import form_of, reason_of
 from hermesops.console.sources import Topic
+from hermesops.console.topics.instances import chosen
 from hermesops.errors import require_reason
 from hermesops.model.ids import InstanceId
-from hermesops.views.listing import containing
 
 
 async def show(request: Request) -> Response:
@@ -82,8 +82,7 @@ async def _ids(console: Console, request: Request) -> Sequence[InstanceId]:
         ids = [InstanceId(text) for text in named.split(",")]
         bulk.refuse_wrong_count(ids)
         return [(await asyncio.to_thread(console.container.instances.get, each)).id for each in ids]
-    snapshot = await console.sources.snapshot(Topic("instances", query.get("where", "")))
-    return [InstanceId(row["instance_id"]) for row in containing(snapshot.shape["instances"], query.get("q", ""))]
+    return await asyncio.to_thread(chosen, console.container, query.get("where", ""), query.get("q", ""))
 
 
 _PATH = f"{PREFIX}bulk/{{action}}"

@@ -16,7 +16,6 @@ from hermesops.console.actions.action import About
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
 from hermesops.console.plots import Plot, plot_of
-from hermesops.console.routes.paging import page_of
 from hermesops.console.sources import Topic
 from hermesops.model.ids import InstanceId
 from hermesops.observability.telemetry.metrics.figures import Figure
@@ -24,7 +23,6 @@ from hermesops.observability.telemetry.metrics.figures import text as text_of
 from hermesops.observability.telemetry.metrics.trends import SPAN
 from hermesops.views.agents import drift as drift_shapes
 from hermesops.views.agents.instance_reports import report as report_shape
-from hermesops.views.listing import containing
 from hermesops.views.observability.trends import TITLES
 
 _EVENTS = 100
@@ -33,9 +31,9 @@ _EVENTS = 100
 
 async def list_(request: Request) -> Response:
     """Instances, a hundred at once; ``where``, ``q`` and ``page`` of the address choose them."""
-    console, query = console_of(request), request.query_params
-    where, text = query.get("where", ""), query.get("q", "")
-    topic = Topic("instances", where)
+    console, filters = console_of(request), {name: request.query_params.get(name, "") for name in ("where", "q")}
+    given = {**filters, "page": request.query_params.get("page", "1")}
+    topic = Topic("instances", urlencode({name: value for name, value in given.items() if value}))
     snapshot = await console.sources.snapshot(topic)
     return console.pages.page(
         "instances",
@@ -43,9 +41,9 @@ async def list_(request: Request) -> Response:
         bulk_actions={} if console.is_served else bulk.actions(),
         bulk_most=bulk.MOST,
         digest=snapshot.digest,
-        page=page_of(containing(snapshot.shape["instances"], text), query.get("page", "1")),
-        others=urlencode({"where": where, "q": text}),
-        filters={"where": where, "q": text},
+        page=snapshot.shape["page"],
+        others=urlencode(filters),
+        filters=filters,
     )
 
 

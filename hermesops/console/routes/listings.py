@@ -8,9 +8,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hermesops.console.front import PREFIX
+from hermesops.console.paging import page_of
 from hermesops.console.parts import console_of
 from hermesops.console.routes.asking import QUESTIONS
-from hermesops.console.routes.paging import page_of
 from hermesops.console.sources import Topic
 from hermesops.console.topics.listings import LISTINGS, Listing
 from hermesops.views.listing import containing

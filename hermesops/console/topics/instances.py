@@ -1,13 +1,16 @@
 """The list of instances, and each with its operations, backups and certificates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
+from hermesops.console.paging import MOST, Page, number_of, page_of, pages_of
 from hermesops.model.ids import InstanceId
 from hermesops.views import operations as operation_shapes
 from hermesops.views.access import certificates as certificate_shapes
 from hermesops.views.agents import backups as backup_shapes
 from hermesops.views.agents import instances as shapes
+from hermesops.views.listing import containing
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
@@ -19,14 +22,40 @@ _NEWEST = 5
 """Backups and certificates on the page of an instance."""
 
 
-def listed(container: "Container", where: str) -> Mapping[str, Any]:
-    """Instances that match a selector.
+def listed(container: "Container", name: str) -> Mapping[str, Any]:
+    """A page of the instances that match a selector and a text.
+
+    Args:
+        name: Of the topic: ``where``, ``q`` and ``page``, as an address has them.
 
     Raises:
-        UsageError: The selector cannot be read.
+        UsageError: The selector cannot be read, or the page has no number.
     """
+    query = {key: values[0] for key, values in parse_qs(name).items()}
+    where, text, number = query.get("where", ""), query.get("q", ""), query.get("page", "1")
+    if text:
+        return {"page": vars(page_of(_containing(container, where, text), number))}
+    instances, wanted, at = container.instance_list, number_of(number), container.now()
+    selector = instances.selector(where)
+    part = instances.part(selector, (wanted - 1) * MOST, MOST)
+    pages = pages_of(len(part.ids))
+    if wanted > pages:  # the list has become shorter
+        wanted, part = pages, instances.part(selector, (pages - 1) * MOST, MOST)
+    return {"page": vars(Page([shapes.listed(row, at) for row in part.rows], wanted, pages, len(part.ids)))}
+
+
+def chosen(container: "Container", where: str, text: str) -> Sequence[InstanceId]:
+    """The ids of all instances that match a selector and a text. Raises as ``listed``."""
+    if text:
+        return [InstanceId(row["instance_id"]) for row in _containing(container, where, text)]
+    instances = container.instance_list
+    return instances.part(instances.selector(where), 0, 0).ids
+
+
+def _containing(container: "Container", where: str, text: str) -> Sequence[Mapping[str, Any]]:
+    """Shapes of instances: a text may be anywhere in them."""
     instances, at = container.instance_list, container.now()
-    return {"instances": [shapes.listed(row, at) for row in instances.read(instances.selector(where))]}
+    return containing([shapes.listed(row, at) for row in instances.read(instances.selector(where))], text)
 
 
 def shown(container: "Container", instance_id: str) -> Mapping[str, Any]:

@@ -35,7 +35,9 @@ class RecordedInstance:
     Attributes:
         user: Alias, else id.
         machine_status: Of its machine in the vendor's last listing, or ``GONE``; empty when that does not have it.
+        heartbeat_s: Unix time of the last heartbeat, whole seconds; ``None`` for never.
         reported_gateway: What hermes-node said of its gateway with the last heartbeat; ``None`` where it said nothing.
+        place: Among those that were read with it, from the oldest.
     """
 
     id: InstanceId
@@ -43,8 +45,9 @@ class RecordedInstance:
     plan: Plan
     status: InstanceStatus
     machine_status: str = ""
-    last_heartbeat: datetime | None = None
+    heartbeat_s: int | None = None
     reported_gateway: GatewayHealth | None = None
+    place: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
@@ -11,16 +10,6 @@ import httpx
 import pytest
 from starlette.routing import Route
 
-from hermesops.agents.rollout.records.events import (
-    BatchEnded,
-    GateAnswered,
-    Recorded,
-    RolloutStarted,
-    StateChanged,
-    TargetOutcome,
-    WaitBegun,
-    to_row,
-)
 from hermesops.app import Container
 from hermesops.console.actions.action import About
 from hermesops.console.actions.table import ACTIONS
@@ -32,17 +21,15 @@ from hermesops.model.ids import instance_subject
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.model.operation import OperationKind
-from hermesops.model.rollout.records import GateResult, RolloutState, RolloutTarget, TargetState
-from hermesops.model.rollout.release import ReleaseId
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.registry import Registry
 from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring
-from tests.support.fleets.filled_registry import fill
+from tests.support.fleets.filled_registry import beat, fill
 from tests.support.hostile.agents.hostile_moods import ESCAPES
 from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container, foreign
+from tests.support.pages.halted_rollout import with_halted_rollout
 from tests.support.real.stores.registries import KEYS
-from tests.support.rollouts.rows import AT, ROLLOUT, target_of
 
 INSTANCES = 50
 HOSTILE = f"<script>alert(1)</script><img src=x onerror=alert(1)>\"'><a href=javascript:alert(1)>{{{{7*7}}}}{ESCAPES}"
@@ -62,27 +49,9 @@ def container(tmp_path: Path, registry: Registry) -> Container:
     container = empty_container(tmp_path)
     container.__dict__["registry"] = registry
     fill(registry, INSTANCES)
-    with_halted_rollout(registry)
+    with_halted_rollout(registry, WRITTEN)
     container.freezes.set(begins_at=None, ends_at=None, reason=WRITTEN)
     return container
-
-
-def with_halted_rollout(registry: Registry) -> None:
-    """Write a rollout in which every text of machines and people is hostile."""
-    ids, text = [row.id for row in registry.instances.list()[:2]], WRITTEN
-    failed = RolloutTarget(
-        replace(target_of(ids[0]).facts, user=text, release_before="<i>0</i>"), 0, 0, 0, TargetState.FAILED, text
-    )
-    halted = replace(ROLLOUT, release=ReleaseId("<b>1</b>"), state=RolloutState.HALTED, reason=text, who=text)
-    registry.rollouts.add(halted, [failed, target_of(ids[1], 1, stage=1)], to_row(Recorded(AT, RolloutStarted(text))))
-    verdict = {"failures": {"result": text, "why": text}, "targets": {text: text}}
-    for event in (
-        StateChanged(RolloutState.RUNNING, RolloutState.HALTED, text, text, text),
-        BatchEnded((TargetOutcome(ids[0], 0, 0, TargetState.FAILED, text),)),
-        GateAnswered(text, GateResult.FAIL, 0, text, text),
-        WaitBegun(text),
-    ):
-        registry.rollout_events.add(halted.id, to_row(Recorded(AT, event, verdict)))
 
 
 @pytest.fixture
@@ -239,6 +208,23 @@ async def test_a_list_has_pages_of_a_hundred(tmp_path: Path) -> None:
             assert text.count('id="row-') == count, number
         for text in ("0", "-1", "x", "٣", "9" * 40):
             assert (await client.get("/console/instances", params={"page": text})).status_code == 422, text
+
+
+async def test_a_large_fleet_is_counted_and_its_first_are_named(tmp_path: Path) -> None:
+    container = empty_container(tmp_path / "large")
+    fill(container.registry, 8100)
+    async with console_client(container) as client:
+        page = (await client.get("/console/")).text
+        assert page.count('id="row-') == 100
+        assert page.count('id="cell-') == 200
+        assert all(text in page for text in ("8100 unknown", "All 8100", "3 more cells"))
+        found = (await client.get("/console/?q=user809")).text
+        assert found.count('id="row-') == 11
+        assert 'id="row-' not in (await client.get("/console/?health=down")).text
+        assert (await client.get("/console/?health=ill")).status_code == 422
+        beat(container.registry, silent_every=40)
+        page = (await client.get("/console/?where=cell%3Dcell7")).text
+        assert ('In trouble <span class="number">1<' in page, page.count('id="row-')) == (True, 1)
 
 
 async def test_nothing_is_called_well_that_is_not_known(client: httpx.AsyncClient, monitoring: FakeMonitoring) -> None:

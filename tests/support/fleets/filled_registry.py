@@ -1,6 +1,12 @@
 """A registry with thousands of running instances in it, written at once: no command would."""
 
+from datetime import timedelta
+
+import sqlalchemy as sa
+
+from hermesops.model.fleet.health import HEARTBEAT_S, GatewayHealth
 from hermesops.model.ids import CellName, machine_name
+from hermesops.model.operation import MONITOR_SUBJECT
 from hermesops.store.registry import Registry
 from hermesops.store.registry.encryption.sealing import place
 from hermesops.store.registry.schema import tables
@@ -48,3 +54,22 @@ def fill(registry: Registry, count: int, *, environment: str = "local") -> None:
         connection.execute(tables.users.insert(), users)
         connection.execute(tables.hermes_instances.insert(), rows)
         connection.execute(tables.instance_details.insert(), details)
+
+
+def beat(registry: Registry, *, silent_every: int) -> None:
+    """A heartbeat of each instance within the last half minute, read by a monitor; of some a gateway is silent.
+
+    Args:
+        silent_every: Of so many instances, the gateway of one does not answer.
+    """
+    now = registry.now()
+    registry.leases.take(MONITOR_SUBJECT, "monitor", over="monitor")
+    ids = [instance.id for cell in registry.fleet.tally_cells() for instance in cell.instances]
+    beats = {id_: now - timedelta(seconds=number % HEARTBEAT_S + 0.25) for number, id_ in enumerate(ids)}
+    registry.fleet.record_heartbeats(beats)
+    details = tables.instance_details
+    with registry._context.database.writing() as connection:
+        connection.execute(details.update().values(reported_gateway=GatewayHealth.OK))
+        which = sa.bindparam("which", type_=details.c.instance_id.type)
+        silent = details.update().where(details.c.instance_id == which).values(reported_gateway=GatewayHealth.SILENT)
+        connection.execute(silent, [{"which": id_} for id_ in ids[::silent_every]])

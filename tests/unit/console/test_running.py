@@ -11,10 +11,10 @@ import pytest
 from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Preview, Subject
 from hermesops.console.actions.operations import OperationWork
 from hermesops.console.actions.running import RunningActions
-from hermesops.errors import RefusedError, UnknownOutcomeError
+from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.operation import OperationStatus
 
-OPERATION: Any = SimpleNamespace(id="1")
+OPERATION: Any = SimpleNamespace(id="1", instance_id="ada-id")
 ADA = ActionRequest(Subject("ada-id", "ada", "ada", "instances/ada-id"), reason="a test")
 
 
@@ -26,6 +26,9 @@ class World:
         self.left: list[object] = []
         self.has_begun, self.may_end, self.has_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.operation_directory = SimpleNamespace(get=lambda _: SimpleNamespace(status=self._status))
+        self.asked: list[str] = []
+        self.fleet_observation = SimpleNamespace(ask_agents=self._ask)
+        self.is_vendor_away = False
 
     @property
     def _status(self) -> OperationStatus:
@@ -39,6 +42,11 @@ class World:
     async def connect(self) -> AsyncIterator[Any]:
         operations = SimpleNamespace(resume=self._resume, leave_unless_held=self.left.append)
         yield SimpleNamespace(operations=operations, container=self)
+
+    async def _ask(self, instance_id: str) -> None:
+        self.asked.append(instance_id)
+        if self.is_vendor_away:
+            raise UnavailableError("JustAVPS does not answer")
 
     async def _resume(self, _operation: object, *, wait_s: float) -> str:
         assert wait_s > 0
@@ -85,11 +93,24 @@ async def test_an_action_runs_to_its_end_in_the_operators_name_via_the_console(
     assert world.left == []
 
 
+@pytest.mark.parametrize("is_vendor_away", [False, True])
+async def test_the_agent_is_asked_once_when_its_operation_has_ended(
+    world: World, running: RunningActions, *, is_vendor_away: bool
+) -> None:
+    world.is_vendor_away = is_vendor_away
+    await running.begin(action(), ADA)
+    assert world.asked == []
+    world.may_end.set()
+    await asyncio.gather(*running._running)
+    assert world.asked == ["ada-id"]
+
+
 async def test_a_running_operation_is_left_to_the_workers(world: World, running: RunningActions) -> None:
     await running.begin(action(), ADA)
     assert await running.close() == ["operation 1"]
     assert world.left == [OPERATION]
     assert not world.has_ended.is_set()
+    assert world.asked == []
 
 
 async def test_an_operation_that_has_ended_is_left_to_nobody(world: World, running: RunningActions) -> None:

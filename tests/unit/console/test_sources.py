@@ -62,11 +62,39 @@ async def test_a_failure_is_not_kept(sources: Sources, directory: Directory) -> 
 
 
 async def test_shapes_are_bounded_however_many_addresses_are_typed(sources: Sources) -> None:
-    for number in range(200):
+    for number in range(300):
         await sources.snapshot(Topic("operations", str(number)))
-    assert len(sources._kept) == 64
+    assert len(sources._kept) == 256
 
 
 async def test_an_unknown_topic_is_refused(sources: Sources) -> None:
     with pytest.raises(UsageError, match="there is no page about 'registry'"):
         await sources.snapshot(Topic("registry"))
+
+
+async def test_the_more_pages_are_open_the_longer_each_shape_counts(
+    sources: Sources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 0.0
+
+    def read(_topic: Topic) -> Any:  # noqa: ANN401 - a coroutine
+        async def shape() -> dict[str, Any]:
+            nonlocal clock
+            clock += 1.0
+            return {}
+
+        return shape()
+
+    sources._monotonic = lambda: clock
+    monkeypatch.setattr(sources, "_read", read)
+    topics = [Topic("operations", str(number)) for number in range(3)]
+    for topic in topics:
+        await sources.snapshot(topic)
+    assert [sources._kept[topic].until - read_at for topic, read_at in zip(topics, (1, 2, 3), strict=True)] == [
+        4,
+        8,
+        12,
+    ]
+    clock += 60
+    await sources.snapshot(topics[0])
+    assert sources._kept[topics[0]].until == clock + 4, "pages that are closed count for nothing"

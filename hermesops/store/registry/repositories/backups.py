@@ -159,18 +159,27 @@ class BackupRepository(Repository):
         """Compare the age of running agents' newest backups with the objective."""
         of, created_at = hermes_instances.c.id, hermes_instances.c.created_at
         newest = sa.select(sa.func.max(backups.c.at, type_=backups.c.at.type)).where(backups.c.instance_id == of)
-        query = sa.select(created_at, newest.scalar_subquery()).where(
-            hermes_instances.c.status == InstanceStatus.RUNNING
+        agents = (
+            sa.select(created_at, newest.scalar_subquery().label("newest"))
+            .where(hermes_instances.c.status == InstanceStatus.RUNNING)
+            .subquery()
         )
+        saved_at = sa.func.coalesce(agents.c.newest, agents.c.created_at, type_=created_at.type)
         with self._database.reading() as connection:
             now = self._database.now(connection)
-            backed_up = [(now - (at or born), at is None) for born, at in connection.execute(query)]
-        ages = [age for age, _ in backed_up]
+            is_late = saved_at < sa.literal(now - objective, created_at.type)
+            query = sa.select(
+                sa.func.count(),
+                sa.func.min(saved_at, type_=created_at.type),
+                sa.func.sum(sa.case((is_late, 1), else_=0)),
+                sa.func.sum(sa.case((agents.c.newest.is_(None), 1), else_=0)),
+            ).select_from(agents)
+            count, oldest, late, never = connection.execute(query).one()
         return Loss(
-            agents=len(backed_up),
-            oldest_s=int(max(ages, default=timedelta()).total_seconds()),
-            late=sum(age > objective for age in ages),
-            never=sum(never for _, never in backed_up),
+            agents=count,
+            oldest_s=int((now - oldest).total_seconds()) if oldest else 0,
+            late=late or 0,
+            never=never or 0,
             objective_s=int(objective.total_seconds()),
         )
 

@@ -2,6 +2,11 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from hermesops.agents.health.fleet import fleet_health, observed_health, recorded_health, selected
 from hermesops.agents.health.samples.sample import HealthSample
@@ -12,6 +17,7 @@ from hermesops.model.fleet.overview import MachineObservation
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.operation import MONITOR_SUBJECT
 from hermesops.store.registry import Registry
+from hermesops.store.registry.schema import tables
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.real.stores.registries import TurnedClock, placed
 
@@ -94,6 +100,74 @@ def test_what_a_machine_says_of_its_gateway_counts_as_long_as_its_heartbeat(
     clock.turn(91)
     watched(registry)
     assert conditions(registry) == {ada.id: "silent"}
+
+
+USERS = ("ada", "bob", "cleo", "dan")
+
+RECORDED = st.fixed_dictionaries(
+    {
+        "beat_s": st.none() | st.floats(-120, 1000) | st.sampled_from([0.0, 89.999999, 90.0, 90.000001, 90.999999]),
+        "gateway": st.none() | st.sampled_from([*GatewayHealth, "later"]),
+        "machine": st.none() | st.sampled_from(["ready", "stopped", "gone"]),
+        "sample": st.none() | st.tuples(st.floats(-10, 100), st.sampled_from(list(GatewayHealth))),
+        "status": st.sampled_from([InstanceStatus.RUNNING, InstanceStatus.RUNNING, InstanceStatus.SUSPENDED]),
+    }
+)
+
+
+@pytest.mark.turns(10)
+@settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.tuples(*[RECORDED] * len(USERS)), st.booleans(), st.none() | st.floats(0, 700), st.floats(0, 1))
+def test_a_look_at_all_judges_each_as_a_look_at_one(
+    registry: Registry,
+    clock: TurnedClock,
+    rows: tuple[dict[str, Any], ...],
+    is_watched: bool,  # noqa: FBT001 - of hypothesis
+    listed_s: float | None,
+    fraction_s: float,
+) -> None:
+    clock.turn(1000 + fraction_s)
+    if is_watched:
+        watched(registry)
+    for user, row in zip(USERS, rows, strict=True):
+        record(registry, placed(registry, user), row)
+    if listed_s is not None:
+        machines = [
+            MachineObservation(MachineId(f"m-{user}"), user, "starter", row["machine"])
+            for user, row in zip(USERS, rows, strict=True)
+            if row["machine"]
+        ]
+        clock.turn(-listed_s)
+        registry.observations.record(machines)
+        clock.turn(listed_s)
+    judged = conditions(registry)
+    running_rows = [row for row in rows if row["status"] is InstanceStatus.RUNNING]
+    assert len(judged) == len(running_rows)
+
+
+def record(registry: Registry, instance: Instance, row: dict[str, Any]) -> None:
+    """Write what is recorded of an instance, whatever was recorded before."""
+    now, rows, details = registry.now(), tables.hermes_instances, tables.instance_details
+    beat_at = None if row["beat_s"] is None else now - timedelta(seconds=row["beat_s"])
+    machine = f"m-{instance.user_alias}"
+    with registry._context.database.writing() as connection:
+        values = {"last_heartbeat": beat_at, "status": row["status"], "vm_id": machine}
+        connection.execute(rows.update().where(rows.c.id == instance.id).values(values))
+        reported = details.update().where(details.c.instance_id == instance.id)
+        connection.execute(reported.values(reported_gateway=row["gateway"]))
+        samples = tables.health_samples
+        connection.execute(samples.delete().where(samples.c.instance_id == instance.id))
+    if row["sample"]:
+        age_s, gateway = row["sample"]
+        at = now - timedelta(seconds=age_s)
+        sample = HealthSample(at, None, "r", gateway, 0, None, None, None)
+        registry.health_samples.add({instance.id: (at, sample.to_json())})
 
 
 def test_heartbeats_that_no_monitor_could_read_are_not_missed(registry: Registry, clock: TurnedClock) -> None:

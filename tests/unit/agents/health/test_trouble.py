@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from hermesops.agents.health.fleet import FleetHealth
 from hermesops.agents.health.judgement import AgentFact, HealthFacts, MachineFact, judge
-from hermesops.agents.health.trouble import Trouble, troubles, within
+from hermesops.agents.health.trouble import Trouble, foremost, troubles, within
 from hermesops.base import assets
 from hermesops.errors import Hint
 from hermesops.model.fleet.alert import INSTANCE, Alert, Severity
@@ -77,6 +77,20 @@ def test_alerts_about_no_agent_that_is_unwell_come_first() -> None:
         ("ada", False),
     ]
     assert listed[0].reasons == ("7 of 8",)
+
+
+def test_of_a_large_fleet_the_first_are_listed_and_all_are_counted() -> None:
+    silent = {f"u{number}": replace(DOWN, condition=Condition.SILENT) for number in range(5)}
+    health = fleet(ada=DOWN, ben=UNKNOWN, cleo=UNKNOWN, dan=UNKNOWN, **silent)
+    alerts = [alert("MonitorDown"), alert("GatewayDown", "dan")]
+    first = foremost(health, alerts, NOW, most=2)
+    assert [trouble.subject for trouble in first.trouble] == ["fleet", "ada", "ben", "cleo"]
+    assert (first.wrong, first.unknown) == (8, 2)
+    only = foremost(health, alerts, NOW, conditions={Condition.UNKNOWN}, most=2)
+    assert [trouble.subject for trouble in only.trouble] == ["dan", "ben", "cleo"]
+    assert (only.wrong, only.unknown) == (1, 2)
+    whole = foremost(health, alerts, NOW)
+    assert len(whole.trouble) == whole.wrong + whole.unknown
 
 
 def test_an_alert_whose_cause_is_over_is_no_trouble() -> None:

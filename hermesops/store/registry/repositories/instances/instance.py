@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -133,6 +133,11 @@ class InstanceRepository(Repository):
         elif not terminated:
             query = query.where(LIVING)
         return tuple(map(instance_of, self._rows(query)))
+
+    def list_by_id(self, ids: Sequence[InstanceId]) -> tuple[Instance, ...]:
+        """Instances by their ids, in the order of these; without those that are not there."""
+        rows = {row.id: instance_of(row) for row in self._rows(ALL.where(hermes_instances.c.id.in_(ids)))}
+        return tuple(rows[instance_id] for instance_id in ids if instance_id in rows)
 
     def set_machine(
         self, instance_id: InstanceId, machine_id: MachineId | None, *, ip: str | None = None, why: str = ""

@@ -1,6 +1,6 @@
 """Rows of ``rollout_targets``, ``instance_releases`` and ``exposures``: targets, and releases that instances run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
@@ -114,9 +114,14 @@ class RolloutTargetRepository(Repository):
         """The release that each instance last ran, for those that were observed."""
         return {instance_id: recorded.id for instance_id, recorded in self.recorded_releases().items()}
 
-    def recorded_releases(self) -> Mapping[InstanceId, RecordedRelease]:
-        """The release that each instance last ran, and since when, for those that were observed."""
-        rows = self._rows(sa.select(instance_releases))
+    def recorded_releases(self, ids: Collection[InstanceId] | None = None) -> Mapping[InstanceId, RecordedRelease]:
+        """The release that each instance last ran, and since when, for those that were observed.
+
+        Args:
+            ids: Of these instances; ``None`` for all.
+        """
+        which = sa.true() if ids is None else instance_releases.c.instance_id.in_(list(ids))
+        rows = self._rows(sa.select(instance_releases).where(which))
         return {InstanceId(row.instance_id): RecordedRelease(ReleaseId(row.release), row.seen_at) for row in rows}
 
     def record_release(self, instance_id: InstanceId, release: ReleaseId, *, lease: Lease | None = None) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hermesops.errors import UsageError
 
-_MOST = 100
+MOST = 100
 """Rows of a page."""
 
 _DIGITS = 6
@@ -28,14 +28,24 @@ class Page:
     count: int
 
 
-def page_of(rows: Sequence[Mapping[str, Any]], text: str) -> Page:
-    """The page of a number in an address; the last one for a larger number.
+def number_of(text: str) -> int:
+    """The number of a page in an address.
 
     Raises:
         UsageError: It is no number from 1 on.
     """
     if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS or int(text) < 1:
         raise UsageError("a page has a number from 1 on", field="page")
-    pages = max(1, -(-len(rows) // _MOST))
-    number = min(int(text), pages)
-    return Page(rows[(number - 1) * _MOST : number * _MOST], number, pages, len(rows))
+    return int(text)
+
+
+def page_of(rows: Sequence[Mapping[str, Any]], text: str) -> Page:
+    """The page of a number in an address; the last one for a larger number. Raises as ``number_of``."""
+    number, pages = number_of(text), pages_of(len(rows))
+    number = min(number, pages)
+    return Page(rows[(number - 1) * MOST : number * MOST], number, pages, len(rows))
+
+
+def pages_of(count: int) -> int:
+    """How many pages a list has; one for an empty list."""
+    return max(1, -(-count // MOST))
