@@ -7,6 +7,7 @@ Source: CommonMark 0.31; GitHub Flavored Markdown, tables and strikethrough; pyr
 ranges are bytes.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +21,8 @@ _BULLETS = frozenset({b"-", b"*", b"+"})
 _BULLET = "\u2022"
 _WEB = ("https://", "http://")
 _LONGEST_ADDRESS = 2_000
-_LONGEST_LANGUAGE = 32
+_LANGUAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_+#.-]{0,31}")
+"""Of a block of code; a fence of tildes may have backticks behind it, which would end what a messenger is sent."""
 
 _MARKS = {"Strong": (2, {"bold": True}), "Emphasis": (1, {"italic": True}), "Strikethrough": (2, {"strike": True})}
 """Bytes of the marks on either side of a stretch, and what they mean."""
@@ -161,7 +163,8 @@ class _Reader:
 
     def _begin_block(self, words: str) -> None:
         """Begin a block of code; words beside its language are its first line, as no messenger shows them elsewhere."""
-        language = "".join(words.split()[:1])[:_LONGEST_LANGUAGE]
+        first = "".join(words.split()[:1])
+        language = first if _LANGUAGE.fullmatch(first) else ""
         self._push({"block": language})
         if words.strip() != language:
             self._add(f"{words}\n")

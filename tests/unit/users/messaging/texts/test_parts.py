@@ -115,6 +115,8 @@ def test_whatsapp_gets_its_marks(text: str, written: str) -> None:
         (f"[a > b]({SITE})", f"[a > b](<{SITE.replace('|', '|')}>)"),
         (f"<{SITE}>", f"<{SITE}>"),
         ("```py\nx < y_z\n```\nz", "```py\nx < y_z\n```\nz"),
+        ("~~~c++ title\nx\n~~~", "```c++\nc++ title\nx\n```"),
+        ("~~~~```python\nx\n~~~~", "```\n`\u200b`\u200b`python\nx\n```"),
         ("- a\n- b", "\u2022 a\n\u2022 b"),
         ("`x_y < z`", "`x_y < z`"),
         ("\\# no title", "\\# no title"),
