@@ -63,9 +63,14 @@ def read_secret(path: Path, *, what: str) -> str:
 def make_secret(path: Path, text: str) -> bool:
     """Write a secret file that is not there yet, whole or not at all; its folder is made too.
 
+    Where there is one, nothing in the folder changes, not for a moment either: units that read it are restarted once it
+    has changed.
+
     Returns:
         Whether it was written; ``False`` when there was one, which stays as it is.
     """
+    if os.path.lexists(path):
+        return False
     with _drafted(path, text) as draft:
         try:
             os.link(draft, path)  # unlike a rename it never replaces: of two processes, one wins

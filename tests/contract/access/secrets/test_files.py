@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.access.secrets.backends.folder import FolderBackend
 from hermesops.access.secrets.instance_keys import read_router_keys
 from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.base.files.private_file import make_secret, read_secret
@@ -30,6 +31,16 @@ def test_a_secret_is_never_replaced(tmp_path: Path) -> None:
     assert not make_secret(file, "second")
     assert file.read_text() == "first"
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.key"]
+
+
+def test_a_secret_that_is_there_leaves_its_folder_as_it_was(tmp_path: Path) -> None:
+    """Else each operation that may need a key would have the units restarted that read the folder."""
+    file = tmp_path / "x.key"
+    make_secret(file, "first")
+    os.utime(tmp_path, (1, 1))
+    assert not make_secret(file, "second")
+    assert FolderBackend(tmp_path).make("x.key", "third") == "first"
+    assert tmp_path.stat().st_mtime == 1
 
 
 def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
