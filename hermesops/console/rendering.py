@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
+from hermesops.base.narration import counted
 from hermesops.console.operators.gate import PAGES as PREFIX
 from hermesops.console.operators.gate import current, operator_shown
 from hermesops.console.operators.roles import role_needed
@@ -49,6 +50,7 @@ class Pages:
             "advice": self._advice,
             "age": age,
             "command": self.command,
+            "counted": counted,
             "is_time": is_time,
             "runbook": runbook_of,
             "runbook_user": runbook_user_of,

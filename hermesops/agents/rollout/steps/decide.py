@@ -223,6 +223,12 @@ def _can_go_back(target: RolloutTarget) -> bool:
     return target.progress.on_release and not target.progress.stuck
 
 
+def _went_back(target: RolloutTarget) -> bool:
+    """Whether its machine is on the previous release again; one that failed stays failed, wherever it is."""
+    is_of_release = target.state is TargetState.ROLLED_BACK or target.state.has_failed
+    return is_of_release and target.touched_at is not None and not target.progress.on_release
+
+
 def _down(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
     """Changed targets not known to serve their users."""
     unknown = observation.in_state(TargetState.SILENT, TargetState.TIMED_OUT)
@@ -252,7 +258,7 @@ def _wait(
 
 
 def _rolled_back(observation: RolloutObservation) -> Decision:
-    back = len(observation.in_state(TargetState.ROLLED_BACK))
+    back = sum(map(_went_back, observation.targets))
     stay = sum(target.progress.on_release for target in observation.targets)
     lost = sum(bool(target.progress.settings_lost) for target in observation.targets)
     words = f"{counted(back, 'agent')} rolled back to the previous release" + (f", {stay} not" if stay else "")

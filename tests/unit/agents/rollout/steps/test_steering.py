@@ -251,6 +251,8 @@ def test_whom_a_halt_puts_back_was_chosen_before(care: HaltRollback) -> None:
     assert world.run().startswith("halted")
     left = {HaltRollback.FAILED: healthy, HaltRollback.ALL: 0, HaltRollback.NONE: healthy + soaking}
     assert world.on(NEW) == left[care]
+    world.say(commands.roll_back(Records(world.rollout, targets(world)), said(world)))
+    assert world.run() == f"rolled back: {healthy + soaking} agents rolled back to the previous release"
 
 
 def test_those_put_back_although_well_are_brought_again_once_somebody_answers_for_it() -> None:
