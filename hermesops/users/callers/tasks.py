@@ -138,13 +138,12 @@ class AgentTasks:
         return await self.get(caller, task_id)
 
     async def answer(self, caller: Caller, task_id: str, text: str) -> AgentTask:
-        """Answer the request for approval that a task waits for.
+        """Answer the request for approval that a task waits for; with another text than yes or no it goes on waiting.
 
         Raises:
             NoSuchTaskError: See there.
             TaskEndedError: See there.
             NotWaitingError: See there; also where the owner alone may answer.
-            UsageError: The text is no answer.
             NotAskedError: The request was answered meanwhile, or has expired.
         """
         task = await self.get(caller, task_id, is_answer_read=False)
@@ -154,7 +153,7 @@ class AgentTasks:
             raise NotWaitingError("the task does not wait for an answer of yours")
         word = text.strip().lower().rstrip(".!")
         if word not in YES | NO:
-            raise UsageError("answer yes or no", field="message")
+            return task  # its status asks again, in words that name both answers
         await self._chat.approve(caller.user_id, task_id, task.request.number, "once" if word in YES else "deny")
         return replace(task, request=None)
 
