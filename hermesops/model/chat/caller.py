@@ -39,10 +39,15 @@ class Caller:
 
 @dataclass(frozen=True)
 class CalledTask:
-    """What makes a turn a task: the calling agent, and its name of the conversation."""
+    """What makes a turn a task: the calling agent, and its names of the conversation and of the message.
+
+    Attributes:
+        message_id: Empty for a task of before it was kept.
+    """
 
     caller_id: str
     context: str
+    message_id: str = ""
 
 
 def conversation_of_task(task: CalledTask) -> str:
