@@ -133,6 +133,7 @@ COMMANDS: Sequence[str] = (
     "api status",
     "connector status",
     "user request list",
+    "user caller list",
     "message list",
     "message show in-1",
     "message retry out-1 --reason canary",
