@@ -77,9 +77,9 @@ class Front:
             return
         await self._app(scope, _replayed(body, receive), answer)
 
-    def _largest(self, asked: str) -> int:
-        above = (size for path, size in self._larger.items() if path.endswith("/") and asked.startswith(path))
-        return self._larger.get(asked) or next(above, LARGEST_BODY)
+    def _largest(self, path: str) -> int:
+        above = (size for prefix, size in self._larger.items() if prefix.endswith("/") and path.startswith(prefix))
+        return self._larger.get(path) or next(above, LARGEST_BODY)
 
 
 async def _body(receive: Receive, length: bytes, largest: int) -> bytes:

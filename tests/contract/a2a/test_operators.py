@@ -55,9 +55,9 @@ async def test_operators_see_use_by_counts_and_nothing_that_a_user_named(
 
 async def test_an_operator_ends_a_key_once_and_for_a_reason(api: UsersApi, ada: Client, caller: CallingAgent) -> None:
     registry = api.relay.registry
-    for wrong, reason in ((caller.id, ""), ("x", WHY), (str(uuid4()), WHY)):
-        with pytest.raises(UsageError):
-            directory(api).revoke(wrong, reason=reason)
+    for text, reason, words in ((caller.id, "", "reason"), ("x", WHY, "is an id"), (str(uuid4()), WHY, "no caller")):
+        with pytest.raises(UsageError, match=words):
+            directory(api).revoke(text, reason=reason)
     assert (await caller.get("/tasks")).status_code == 200
     assert directory(api).revoke(caller.id, reason=WHY).state is CallerState.REVOKED
     assert (await caller.get("/tasks")).status_code == 401

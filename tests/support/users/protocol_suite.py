@@ -231,8 +231,8 @@ async def suite_agent(folder: Path) -> AsyncIterator[str]:
         application, sender = _calling(api, origin, receiver)
         sending = asyncio.ensure_future(sender.run())
         stack.push_async_callback(cancel, sending)
-        made = await make_caller(ada, push_hosts=[HOSTNAME, "example.com"], may_approve=True)
-        app = Starlette(routes=[Mount(PREFIX, Adapter(application, api, agent, str(made["key"])))])
+        caller = await make_caller(ada, push_hosts=[HOSTNAME, "example.com"], may_approve=True)
+        app = Starlette(routes=[Mount(PREFIX, Adapter(application, api, agent, str(caller["key"])))])
         await stack.enter_async_context(served(app, listener))
         yield f"{origin}{PREFIX}/{api.ada.id}"
 
