@@ -55,7 +55,7 @@ async def test_operators_see_use_by_counts_and_nothing_that_a_user_named(
 
 async def test_an_operator_ends_a_key_once_and_for_a_reason(api: UsersApi, ada: Client, caller: CallingAgent) -> None:
     registry = api.relay.registry
-    for text, reason, words in ((caller.id, "", "reason"), ("x", WHY, "is an id"), (str(uuid4()), WHY, "no caller")):
+    for text, reason, words in ((caller.id, "", "say why"), ("x", WHY, "is an id"), (str(uuid4()), WHY, "no caller")):
         with pytest.raises(UsageError, match=words):
             directory(api).revoke(text, reason=reason)
     assert (await caller.get("/tasks")).status_code == 200
