@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hermesops.base.waiting import cancel
+from hermesops.model.chat.caller import MOST_TRIES
 from hermesops.store.calling_rows.pushes import MOST, Push
 from hermesops.store.registry.schema.calling_tables import task_pushes
 from hermesops.users.callers import pushes
@@ -108,7 +109,7 @@ async def test_a_host_that_refuses_is_notified_again_and_no_redirect_is_followed
 ) -> None:
     receiver.fails, receiver.status = 2, status
     await caller.result("SendMessage", begun("hello"))
-    tries = 3 if status.startswith("204") else pushes.MOST_TRIES
+    tries = 3 if status.startswith("204") else MOST_TRIES
     await eventually(lambda: len(receiver.taken) == tries, "the tries")
     await caller.send("more")  # the sender has looked again meanwhile
     assert len(receiver.taken) == tries
