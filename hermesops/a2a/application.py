@@ -3,10 +3,12 @@
 Without a key that opens the agent of the address there is its card alone, and only where its user lets somebody call.
 """
 
+import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from http import HTTPStatus
 
 from a2a.server.context import ServerCallContext
@@ -122,7 +124,8 @@ class A2A:
             return JSONResponse({"code": "no-such-agent"}, HTTPStatus.NOT_FOUND)
         card = card_of(address)
         document = agent_card_to_dict(card) if is_older else MessageToDict(card)
-        return JSONResponse(document, headers={"cache-control": "max-age=300"})
+        tag = sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:32]
+        return JSONResponse(document, headers={"cache-control": "max-age=300", "etag": f'"{tag}"'})
 
 
 def _as_json(send: Send) -> Send:

@@ -16,7 +16,10 @@ from a2a.types.a2a_pb2 import (
 
 CARD_VERSION = "1"
 TEXTS = ("text/plain", "text/markdown")
-"""Media types that agents take and give."""
+"""Media types that agents take and give; files, they take alone."""
+
+DATA = "application/json"
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 OLDER = "/v0.3"
 """Below it, callers of 0.3 find a card in their form, which 1.0 does not allow; the routes are the same."""
@@ -46,7 +49,7 @@ def card_of(url: str) -> AgentCard:
             )
         },
         security_requirements=[SecurityRequirement(schemes={_SCHEME: StringList()})],
-        default_input_modes=list(TEXTS),
+        default_input_modes=[*TEXTS, DATA, *IMAGES],
         default_output_modes=list(TEXTS),
         skills=[
             AgentSkill(

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
 from typing import cast
 from uuid import uuid4
 
@@ -20,6 +21,7 @@ from a2a.types.a2a_pb2 import (
     ListTasksRequest,
     ListTasksResponse,
     Message,
+    SendMessageConfiguration,
     SendMessageRequest,
     SubscribeToTaskRequest,
     Task,
@@ -31,7 +33,7 @@ from a2a.types.a2a_pb2 import (
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 
 from hermesops.a2a.cards import card_of
-from hermesops.a2a.messages import refuse_other_outputs, text_of
+from hermesops.a2a.messages import content_of, refuse_other_outputs
 from hermesops.a2a.pages import page_of
 from hermesops.a2a.pushes import config_of, push_of
 from hermesops.a2a.refusals import answering, not_cancelable, streaming
@@ -78,7 +80,7 @@ class Handler(RequestHandler):
         if not params.configuration.return_immediately:
             await self._wait(caller, task)
             task = await self._tasks.get(caller, task.turn.id)
-        return task_of(task, may_approve=caller.may_approve)
+        return task_of(task, may_approve=caller.may_approve, has_history=_has_history(params.configuration))
 
     @validate_request_params
     @streaming
@@ -111,22 +113,33 @@ class Handler(RequestHandler):
     async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task:
         """Show a task, with its answer."""
         caller = caller_of(context)
-        return task_of(await self._tasks.get(caller, params.id), may_approve=caller.may_approve)
+        task = await self._tasks.get(caller, params.id)
+        return task_of(task, may_approve=caller.may_approve, has_history=_has_history(params))
 
     @answering
     async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
         """List the caller's tasks, the newest first."""
         caller, page = caller_of(context), page_of(params)
+        has_history = params.history_length > 0  # of agents' transcripts, which are read one by one
         tasks, count = await self._tasks.list(
             caller,
             context=params.context_id,
             states=_states(params.status),
+            since=_since(params),
             offset=page.offset,
             limit=page.size,
-            are_answers_read=params.include_artifacts,
+            are_answers_read=params.include_artifacts or has_history,
         )
         return ListTasksResponse(
-            tasks=[task_of(task, may_approve=caller.may_approve) for task in tasks],
+            tasks=[
+                task_of(
+                    task,
+                    may_approve=caller.may_approve,
+                    has_artifacts=params.include_artifacts,
+                    has_history=has_history,
+                )
+                for task in tasks
+            ],
             next_page_token=page.token_of_next(count),
             page_size=page.size,
             total_size=count,
@@ -194,7 +207,7 @@ class Handler(RequestHandler):
         """The task of a message: a new one, or the one that it answers."""
         self._limits.admit(caller.id, "turn")
         message = params.message
-        text = text_of(message)
+        text, files = content_of(message)
         refuse_other_outputs(params.configuration)
         if message.task_id:
             return await self._answered(caller, message, text)
@@ -202,7 +215,7 @@ class Handler(RequestHandler):
         if params.configuration.HasField("task_push_notification_config"):
             push = params.configuration.task_push_notification_config
             self._notices.refuse(caller, push_of(push, "", push.id or str(uuid4())))
-        task = await self._tasks.begin(caller, message.context_id or str(uuid4()), message.message_id, text)
+        task = await self._tasks.begin(caller, message.context_id or str(uuid4()), message.message_id, text, files)
         if push is not None:
             await self._notices.put(caller, push_of(push, task.turn.id, push.id or str(uuid4())))
         return task
@@ -250,6 +263,21 @@ class Handler(RequestHandler):
 def caller_of(context: ServerCallContext) -> Caller:
     """The caller whose key a call has."""
     return cast("Caller", context.state[CALLER])
+
+
+def _has_history(params: GetTaskRequest | SendMessageConfiguration) -> bool:
+    """Whether a caller gets a task's messages: unless it wants none. Source: section 3.2.4."""
+    return not params.HasField("history_length") or params.history_length > 0
+
+
+def _since(params: ListTasksRequest) -> datetime | None:
+    """The earliest state that a caller wants listed; ``None`` for any."""
+    if not params.HasField("status_timestamp_after"):
+        return None
+    try:
+        return params.status_timestamp_after.ToDatetime(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidParamsError("the timestamp is none") from None
 
 
 def _states(state: TaskState) -> frozenset[TurnState] | None:

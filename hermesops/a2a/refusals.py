@@ -16,6 +16,7 @@ from a2a.utils.errors import (
     A2A_ERROR_REASONS,
     JSON_RPC_ERROR_CODE_MAP,
     A2AError,
+    ContentTypeNotSupportedError,
     ErrorMapping,
     InternalError,
     InvalidParamsError,
@@ -29,6 +30,7 @@ from hermesops.errors import HermesError, RefusedError, UnavailableError, Unknow
 from hermesops.serving.limits import TooManyError
 from hermesops.users.callers.pushes import PushRefusedError
 from hermesops.users.callers.tasks import NoSuchTaskError, NotWaitingError, TaskEndedError
+from hermesops.users.chat.files import TooManyFilesError, UnknownKindError
 from hermesops.users.chat.service import AgentNotReadyError, AgentSuspendedError, ConversationBusyError, NotAskedError
 
 P = ParamSpec("P")
@@ -69,10 +71,12 @@ _ANSWERS: tuple[tuple[type[Exception], type[A2AError], str], ...] = (
     (PushRefusedError, InvalidParamsError, ""),
     (TooManyError, CallerTooFastError, ""),
     (ConversationBusyError, CallerTooFastError, ""),
+    (TooManyFilesError, CallerTooFastError, "too many files wait for the agent; try again later"),
     (AgentBusyError, AgentAwayError, "the agent takes no task now; try again"),
     (AgentNotReadyError, AgentAwayError, "the agent takes no task now; try again"),
     (AgentSuspendedError, UnsupportedOperationError, "the agent does not run now"),
     (AgentEndedError, UnsupportedOperationError, "the agent does not run now"),
+    (UnknownKindError, ContentTypeNotSupportedError, ""),
     (UsageError, InvalidParamsError, ""),
     (UnknownOutcomeError, AgentAwayError, "whether this was done is not known; look at the task"),
     (RefusedError, UnsupportedOperationError, "this cannot be done now"),

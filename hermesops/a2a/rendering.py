@@ -36,11 +36,32 @@ ANSWER = "answer"
 OWNER = "The agent waits until its user approves an action."
 
 
-def task_of(task: AgentTask, *, may_approve: bool, has_artifacts: bool = True) -> Task:
-    """A task as it stands."""
+def task_of(task: AgentTask, *, may_approve: bool, has_artifacts: bool = True, has_history: bool = False) -> Task:
+    """A task as it stands.
+
+    Args:
+        has_history: Whether the message that began it is shown. Approvals of its actions are kept nowhere, and its
+            answer is an artifact (section 3.7).
+    """
     turn = task.turn
     artifacts = [_artifact(turn, task.answer)] if task.answer is not None and has_artifacts else []
-    return Task(id=turn.id, context_id=task.context, status=_status(task, may_approve=may_approve), artifacts=artifacts)
+    return Task(
+        id=turn.id,
+        context_id=task.context,
+        status=_status(task, may_approve=may_approve),
+        artifacts=artifacts,
+        history=[_first(task)] if has_history and task.message_id and task.message else [],
+    )
+
+
+def _first(task: AgentTask) -> Message:
+    return Message(
+        message_id=task.message_id,
+        role=Role.ROLE_USER,
+        task_id=task.turn.id,
+        context_id=task.context,
+        parts=[Part(text=task.message)],
+    )
 
 
 def _status(task: AgentTask, *, may_approve: bool) -> TaskStatus:

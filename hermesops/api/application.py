@@ -8,6 +8,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from hermesops.a2a.application import PREFIX as CALLED
+from hermesops.a2a.bodies import LARGEST as LARGEST_CALL
 from hermesops.api import problems
 from hermesops.api.figures import Counted
 from hermesops.api.front import LARGEST_UPLOAD, Front
@@ -61,7 +62,11 @@ def application(parts: ApiParts) -> FastAPI:
     if parts.a2a is not None:
         app.mount(CALLED, parts.a2a)
     app.add_middleware(Counted, counts=parts.counts)
-    larger = {f"{PREFIX}/chat/files": LARGEST_UPLOAD, whatsapp.WEBHOOK_PATH: whatsapp.LARGEST}
+    larger = {
+        f"{PREFIX}/chat/files": LARGEST_UPLOAD,
+        f"{CALLED}/": LARGEST_CALL,
+        whatsapp.WEBHOOK_PATH: whatsapp.LARGEST,
+    }
     return _behind_front(app, parts, larger)
 
 

@@ -40,7 +40,7 @@ class Front:
 
     Args:
         hosts: Names by which the application is asked: others are of pages that rebind theirs to this address.
-        larger: Bytes of the bodies of paths that take larger ones.
+        larger: Bytes of the bodies of paths that take larger ones; a path that ends with ``/`` has those below it.
     """
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str], larger: Mapping[str, int]) -> None:
@@ -69,13 +69,17 @@ class Front:
         if not is_ours:
             await _refuse(answer, HTTPStatus.MISDIRECTED_REQUEST, "another-host", "another host was asked", request_id)
             return
-        largest = self._larger.get(scope["path"], LARGEST_BODY)
+        largest = self._largest(scope["path"])
         try:
             body = await _body(receive, headers.get(b"content-length", b"0"), largest)
         except _RefusedBodyError as refused:
             await _refuse(answer, refused.status, refused.code, str(refused), request_id)
             return
         await self._app(scope, _replayed(body, receive), answer)
+
+    def _largest(self, path: str) -> int:
+        above = (size for prefix, size in self._larger.items() if prefix.endswith("/") and path.startswith(prefix))
+        return self._larger.get(path) or next(above, LARGEST_BODY)
 
 
 async def _body(receive: Receive, length: bytes, largest: int) -> bytes:

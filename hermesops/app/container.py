@@ -239,6 +239,7 @@ class Container:
     api_figures = cached_property(parts.users.api_figures)
     metered_sums = cached_property(parts.users.metered_sums)
     request_directory = cached_property(parts.users.request_directory)
+    calling_agents = cached_property(parts.users.calling_agents)
     user_directory = cached_property(parts.users.user_directory)
     connection_project = parts.connections.connection_project
     make_connections = parts.connections.connections

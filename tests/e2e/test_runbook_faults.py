@@ -16,7 +16,7 @@ WATCHED = {
     *("platform-certificate-old", "database-log-stuck", "database-backup-old", "platform-disk-full", "router-cut-off"),
     *("router-folder-gone", "provider-key-ended", "provision-killed", "price-unknown"),
     *("platform-door-ended", "users-processes-ended"),
-    *("api-waits", "turns-left", "webhook-secret-wrong", "connections-ended"),
+    *("api-waits", "turns-left", "webhook-secret-wrong", "connections-ended", "callers-unreached"),
     *("connector-halted", "messenger-away", "socket-secret-wrong", "bot-token-ended"),
     *("messenger-hangs", "windows-closed", "session-ended", "jobs-fail"),
 }

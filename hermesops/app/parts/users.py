@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from hermesops.users.billing.service import Billing
     from hermesops.users.billing.settlement import PaidAgents
     from hermesops.users.billing.stripe_api import StripeApi
+    from hermesops.users.callers.directory import CallingAgents
     from hermesops.users.metering.service import Metering, MeteringPolicy
     from hermesops.users.metering.stripe_meters import StripeMeters
     from hermesops.users.subscriptions.plans import PlanStatements
@@ -111,6 +112,13 @@ def request_directory(container: "Container") -> "RequestDirectory":
     from hermesops.users.user_requests.service import RequestDirectory
 
     return RequestDirectory(container.registry)
+
+
+def calling_agents(container: "Container") -> "CallingAgents":
+    """Agents of others that may call users' agents, as operators see them."""
+    from hermesops.users.callers.directory import CallingAgents
+
+    return CallingAgents(container.registry)
 
 
 def user_directory(container: "Container") -> "UserDirectory":

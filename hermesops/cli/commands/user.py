@@ -6,14 +6,17 @@ import typer
 
 from hermesops.base.typed_values import one_of
 from hermesops.cli import context
-from hermesops.cli.console import result, table
+from hermesops.cli.console import Why, require_reason, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.views import users as view
+from hermesops.views.users import callers as caller_shapes
 from hermesops.views.users import users as shapes
 
 app = Noun(no_args_is_help=True)
 requests = Noun(help="What users ask for and workers carry out.", no_args_is_help=True)
+callers = Noun(help="Agents of others that users let call theirs.", no_args_is_help=True)
 app.add_typer(requests, name="request")
+app.add_typer(callers, name="caller")
 
 
 @app.command()
@@ -41,3 +44,29 @@ def list_(
     ]
     columns = ("user_id", *view.REQUEST_COLUMNS)
     table("user-request-list", "requests", columns, rows, "no requests")
+
+
+@callers.command("list")
+def list_callers(
+    user: Annotated[str, typer.Option("--user", help="Only of this user, by id or alias.", show_default=False)] = "",
+    undelivered: Annotated[
+        bool, typer.Option("--undelivered", help="Only those whose notifications are not delivered now.")
+    ] = False,
+    limit: Annotated[int, typer.Option("--limit", help="Most callers.", min=1, max=10000)] = 50,
+) -> None:
+    """List agents that may call users' agents, the newest first, by counts, without names and hosts."""
+    records = context.compose().calling_agents.list(user=user, undelivered=undelivered, limit=limit)
+    rows = [caller_shapes.caller(record) for record in records]
+    none = "no callers with undelivered notifications" if undelivered else "no callers"
+    table("user-caller-list", "callers", view.CALLER_COLUMNS, rows, none)
+
+
+@callers.command("revoke")
+def revoke_caller(
+    caller: Annotated[str, typer.Argument(metavar="CALLER", help="Id of the caller, as the list has it.")],
+    reason: Why = "",
+) -> None:
+    """End the key of a caller: its next request is refused. Tasks that it began go on."""
+    require_reason(reason, "user", "caller", "revoke", caller)
+    record = context.compose().calling_agents.revoke(caller, reason=reason)
+    result("user-caller-revoke", caller_shapes.caller(record), [f"caller {record.id} is revoked"])

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from hermesops.users.subscriptions.sweep import SweepReport
     from hermesops.users.user_requests.directory import UserOverview
 
+CALLER_COLUMNS = ("state", "used", "tasks", "open_tasks", "undelivered", "caller", "user_id", "failed_tasks", "created")
 REQUEST_COLUMNS = ("created", "kind", "state", "detail", "code", "operation", "request")
 _METERED_COLUMNS = ("meter", "quantity", "reported", "last")
 _SUBSCRIPTION_COLUMNS = ("subscription", "status", "prices", "started", "failing_since")

@@ -69,6 +69,16 @@ class Transcript:
         behind = [m for m in self.messages if m.id > mark and m.role == "user"]
         return next((m for m in behind if m.text == text), behind[0] if behind else None)
 
+    def question_behind(self, mark: int) -> Message | None:
+        """The first message of the user behind a mark."""
+        return next((m for m in self.messages if m.id > mark and m.role == "user"), None)
+
+    def answer_behind(self, mark: int) -> str:
+        """The answer to the first question behind a mark; empty for none."""
+        question = self.question_behind(mark)
+        answer = self.answer_after(question) if question else None
+        return answer.text if answer else ""
+
     def answer_after(self, question: Message) -> Message | None:
         """The message that ends the turn of a question, before the user's next message."""
         for message in self.messages:

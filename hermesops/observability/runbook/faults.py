@@ -354,6 +354,12 @@ FAULTS = (
     Fault("webhook-secret-wrong", "webhooks-refused", ("WebhooksRefused",), "the signing secret is not the endpoint's"),
     Fault("connections-ended", "connections-expired", ("ConnectionsExpired",), "accounts of a service stop working"),
     Fault(
+        "callers-unreached",
+        "notifications-undelivered",
+        ("CallerNotificationsUndelivered",),
+        "hosts that callers have notified are not reached",
+    ),
+    Fault(
         "connector-halted", "messages-waiting", ("MessagesWaiting",), "the connector's process is halted, and not ended"
     ),
     Fault("messenger-away", "answers-undelivered", ("AnswersUndelivered",), "a messenger answers the bot with errors"),

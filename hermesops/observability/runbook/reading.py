@@ -14,7 +14,7 @@ READING = frozenset(
             "doctor",
             "fleet cost",
         ),
-        *("billing list", "billing show", "user show"),
+        *("billing list", "billing show", "user caller list", "user show"),
         *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top", "fleet usage"),
         *("identity list", "identity show", "instance list"),
         *("instance logs", "instance show", "instance timeline", "instance verify"),
@@ -53,4 +53,4 @@ def is_reading(command: tuple[str, ...]) -> bool:
             return script in READING_ON_MACHINES and is_why and not user.startswith("-")
         case ("monitor", "--check"):
             return True
-    return bool({command[0], " ".join(command[:2])} & READING)
+    return bool({" ".join(command[:count]) for count in (1, 2, 3)} & READING)

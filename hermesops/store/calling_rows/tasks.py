@@ -1,7 +1,6 @@
 """Rows of ``called_tasks``: turns that agents began, each found by its caller alone."""
 
 from datetime import datetime
-from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -12,14 +11,6 @@ from hermesops.store.registry.schema.calling_tables import called_tasks
 from hermesops.store.registry.schema.user_tables import turns
 
 _COLUMNS = called_tasks.c
-
-
-class TaskRow(NamedTuple):
-    """A task in a list: the id of its turn, its context, and when it began."""
-
-    turn_id: str
-    context: str
-    created_at: datetime
 
 
 class CalledTasks:
@@ -33,7 +24,7 @@ class CalledTasks:
         query = sa.select(called_tasks).where(_COLUMNS.turn_id == turn_id, _COLUMNS.caller_id == caller_id)
         with self._database.reading() as connection:
             row = connection.execute(query).one_or_none()
-        return CalledTask(row.caller_id, row.context) if row else None
+        return CalledTask(row.caller_id, row.context, row.message_id) if row else None
 
     def list(
         self,
@@ -41,26 +32,30 @@ class CalledTasks:
         *,
         context: str = "",
         states: frozenset[TurnState] | None = None,
+        since: datetime | None = None,
         offset: int = 0,
         limit: int = 50,
-    ) -> tuple[tuple[TaskRow, ...], int]:
-        """A caller's tasks, the newest first, and the number of all.
+    ) -> tuple[tuple[tuple[str, CalledTask], ...], int]:
+        """A caller's tasks by the ids of their turns, the newest first, and the number of all.
 
         Args:
             context: Only tasks of this context; empty for all.
             states: Only tasks whose turn is in one of these states; ``None`` for all.
+            since: Only tasks whose state is of this moment or later; ``None`` for all.
         """
         is_it = [_COLUMNS.caller_id == caller_id]
         if context:
             is_it.append(_COLUMNS.context == context)
         if states is not None:
             is_it.append(turns.c.state.in_(sorted(state.value for state in states)))
+        if since is not None:
+            is_it.append(sa.func.coalesce(turns.c.ended_at, turns.c.sent_at, turns.c.created_at) >= since)
         joined = called_tasks.join(turns, turns.c.id == _COLUMNS.turn_id)
-        query = sa.select(_COLUMNS.turn_id, _COLUMNS.context, turns.c.created_at).select_from(joined).where(*is_it)
+        query = sa.select(called_tasks).select_from(joined).where(*is_it)
         counting = sa.select(sa.func.count()).select_from(joined).where(*is_it)
         with self._database.reading() as connection:
             rows = connection.execute(
                 query.order_by(turns.c.created_at.desc(), _COLUMNS.turn_id).offset(offset).limit(limit)
             ).all()
             count = connection.scalar(counting) or 0
-        return tuple(TaskRow(row.turn_id, row.context, row.created_at) for row in rows), int(count)
+        return tuple((row.turn_id, CalledTask(row.caller_id, row.context, row.message_id)) for row in rows), int(count)

@@ -68,6 +68,12 @@ class ChatFiles:
             connection.execute(chat_files.insert().values(values))
         return file
 
+    def drop(self, ids: Collection[str]) -> None:
+        """Delete those of these files that go with no turn."""
+        with self._database.writing() as connection:
+            is_it = sa.and_(_COLUMNS.id.in_(list(ids)), _COLUMNS.turn_id.is_(None))
+            connection.execute(chat_files.delete().where(is_it))
+
     def waiting(self, user_id: UserId, ids: Collection[str]) -> tuple[ChatFile, ...]:
         """Files of this user that go with no turn yet, in the order of their upload."""
         if not ids:

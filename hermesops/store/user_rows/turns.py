@@ -93,8 +93,7 @@ class Turns:
                 connection.execute(turns.delete().where(_COLUMNS.id == id_))
                 return None
             if is_new and task:
-                added = {"turn_id": id_, "caller_id": task.caller_id, "context": task.context}
-                connection.execute(called_tasks.insert().values(added))
+                connection.execute(called_tasks.insert().values({"turn_id": id_, **vars(task)}))
             is_over = most_open is not None and _open_count(connection, user_id, of_callers=bool(task)) > most_open
             if is_new and is_over:
                 _delete(connection, _COLUMNS.id == id_)

@@ -22,7 +22,7 @@ from hermesops.base.network.http import own_client
 from hermesops.base.network.variables import NetworkVariables
 from hermesops.base.waiting import pause
 from hermesops.errors import HermesError, RefusedError
-from hermesops.model.chat.caller import Caller
+from hermesops.model.chat.caller import MOST_TRIES, Caller
 from hermesops.store.calling_rows.callers import AgentCallers
 from hermesops.store.calling_rows.pushes import MOST, DuePush, Push, TaskPushes
 from hermesops.users.callers.service import is_host
@@ -32,7 +32,6 @@ PORT = 443
 SIGNATURE = "x-hermesops-signature"
 TOKEN = "x-a2a-notification-token"  # noqa: S105 - a header's name
 LONGEST_URL, LONGEST_PROOF = 1_000, 1_000
-MOST_TRIES = 6
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
 _NAT64 = IPv6Network("64:ff9b::/96")

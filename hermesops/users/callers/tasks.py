@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from hermesops.agents.relay.client import AgentEndedError
 from hermesops.errors import RefusedError, UsageError
@@ -12,6 +13,7 @@ from hermesops.model.chat.turn import Turn, TurnState
 from hermesops.store.calling_rows.tasks import CalledTasks
 from hermesops.store.user_rows.approvals import Approval
 from hermesops.users.chat.events import ChatEvent
+from hermesops.users.chat.files import SentFile
 from hermesops.users.chat.service import Chat, NoSuchTurnError
 
 YES, NO = frozenset({"yes", "approve", "once"}), frozenset({"no", "deny"})
@@ -21,7 +23,7 @@ _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CANCELLED_S = 10.0
 """Seconds that a cancelled task has until its agent has stopped."""
 
-_PREFACE = "[From {name}, an agent of somebody else. It is not your user, and speaks for itself.]\n\n{text}"
+_PREFACE = "[From {name}, an agent of somebody else. It is not your user, and speaks for itself.]\n\n"
 
 
 class NoSuchTaskError(UsageError):
@@ -41,13 +43,17 @@ class AgentTask:
     """A task as its caller may see it.
 
     Attributes:
+        message_id: The caller's name of the message that began it; empty where it is not known.
         request: The request for approval that waits; ``None`` for none.
+        message: The message that began it, as the agent has it; empty where it was not read, or the task has failed.
         answer: Of a task that is done; ``None`` where it was not read.
     """
 
     turn: Turn
     context: str
+    message_id: str = ""
     request: Approval | None = None
+    message: str = field(default="", repr=False)
     answer: str | None = field(default=None, repr=False)
 
 
@@ -58,21 +64,25 @@ class AgentTasks:
         self._chat = chat
         self._rows = rows
 
-    async def begin(self, caller: Caller, context: str, message_id: str, text: str) -> AgentTask:
+    async def begin(
+        self, caller: Caller, context: str, message_id: str, text: str, files: Sequence[SentFile] = ()
+    ) -> AgentTask:
         """Begin a task; the same message of a caller begins it once.
 
         Raises:
             ConversationBusyError: The context, or the agent, has a task that has not ended.
             AgentSuspendedError: The agent does not run now.
-            UsageError: The text is too long.
+            TooManyFilesError: Other files of the user wait for their messages.
+            UsageError: The text is too long, with its files, or the images are too large together.
         """
-        task = CalledTask(caller.id, context)
+        task = CalledTask(caller.id, context, message_id)
         turn = await self._chat.begin(
             caller.user_id,
             conversation_of_task(task),
             client_key_of(caller.id, message_id),
-            _PREFACE.format(name=caller.name, text=text),
+            _preface(caller) + text,
             task=task,
+            sent=files,
         )
         return await self.get(caller, turn.id)
 
@@ -92,7 +102,7 @@ class AgentTasks:
             turn = await self._chat.turn(caller.user_id, task_id)
         except NoSuchTurnError:
             raise NoSuchTaskError("there is no such task") from None
-        return await self._task(turn, row.context, is_answer_read=is_answer_read)
+        return await self._task(caller, turn, row, is_answer_read=is_answer_read)
 
     async def list(
         self,
@@ -100,20 +110,20 @@ class AgentTasks:
         *,
         context: str = "",
         states: frozenset[TurnState] | None = None,
+        since: datetime | None = None,
         offset: int = 0,
         limit: int = 50,
         are_answers_read: bool = False,
     ) -> tuple[Sequence[AgentTask], int]:
         """A caller's tasks, the newest first, and the number of all; arguments as of ``CalledTasks.list``."""
 
-        def rows() -> tuple[Sequence[tuple[str, str]], int]:
-            listing, count = self._rows.list(caller.id, context=context, states=states, offset=offset, limit=limit)
-            return [(row.turn_id, row.context) for row in listing], count
+        def rows() -> tuple[Sequence[tuple[str, CalledTask]], int]:
+            return self._rows.list(caller.id, context=context, states=states, since=since, offset=offset, limit=limit)
 
         listed, count = await asyncio.to_thread(rows)
         tasks = [
-            await self._task(await self._chat.turn(caller.user_id, turn_id), name, is_answer_read=are_answers_read)
-            for turn_id, name in listed
+            await self._task(caller, await self._chat.turn(caller.user_id, id_), row, is_answer_read=are_answers_read)
+            for id_, row in listed
         ]
         return tasks, count
 
@@ -138,13 +148,12 @@ class AgentTasks:
         return await self.get(caller, task_id)
 
     async def answer(self, caller: Caller, task_id: str, text: str) -> AgentTask:
-        """Answer the request for approval that a task waits for.
+        """Answer the request for approval that a task waits for; with another text than yes or no it goes on waiting.
 
         Raises:
             NoSuchTaskError: See there.
             TaskEndedError: See there.
             NotWaitingError: See there; also where the owner alone may answer.
-            UsageError: The text is no answer.
             NotAskedError: The request was answered meanwhile, or has expired.
         """
         task = await self.get(caller, task_id, is_answer_read=False)
@@ -154,7 +163,7 @@ class AgentTasks:
             raise NotWaitingError("the task does not wait for an answer of yours")
         word = text.strip().lower().rstrip(".!")
         if word not in YES | NO:
-            raise UsageError("answer yes or no", field="message")
+            return task  # its status asks again, in words that name both answers
         await self._chat.approve(caller.user_id, task_id, task.request.number, "once" if word in YES else "deny")
         return replace(task, request=None)
 
@@ -166,17 +175,28 @@ class AgentTasks:
             if event.kind != "tool" and not is_of_past:
                 yield event
 
-    async def _task(self, turn: Turn, context: str, *, is_answer_read: bool) -> AgentTask:
+    async def _task(self, caller: Caller, turn: Turn, row: CalledTask, *, is_answer_read: bool) -> AgentTask:
+        task = AgentTask(turn, row.context, row.message_id)
         if turn.has_ended:
-            return AgentTask(turn, context, answer=await self._answer(turn) if is_answer_read else None)
+            message, answer = await self._exchange(turn) if is_answer_read else ("", None)
+            return replace(task, message=message.removeprefix(_preface(caller)), answer=answer)
         waiting = [request for request in await self._chat.requests(turn) if request.is_waiting]
-        return AgentTask(turn, context, request=waiting[0] if waiting else None)
+        message = turn.message.removeprefix(_preface(caller))
+        return replace(task, message=message, request=waiting[0] if waiting else None)
 
-    async def _answer(self, turn: Turn) -> str | None:
-        """The answer of a task that is done; ``None`` for another, and where its agent does not run any more."""
+    async def _exchange(self, turn: Turn) -> tuple[str, str | None]:
+        """The message and the answer of a task that is done; neither where its agent does not run any more.
+
+        Of another task that has ended, no row and no transcript says whether the agent got the message.
+        """
         if turn.state is not TurnState.DONE:
-            return None
+            return "", None
         try:
-            return await self._chat.answer(turn)
+            return await self._chat.exchange(turn)
         except AgentEndedError:
-            return None
+            return "", None
+
+
+def _preface(caller: Caller) -> str:
+    """Who speaks, as the agent is told in front of each message."""
+    return _PREFACE.format(name=caller.name)

@@ -35,7 +35,7 @@ _LOOK_S = 10.0
 """Seconds without an event after which the run itself is looked at."""
 
 _GATHER_S = 0.04
-"""Seconds in which pieces of the answer are put together: one event each would be thousands."""
+"""Seconds from a piece of the answer on in which others are put to it: one event each would be thousands."""
 
 _GATHERED = 2_000
 """Characters after which they are passed on at once."""
@@ -183,10 +183,11 @@ class TurnCarrier:
             await pause(_AGAIN_S)
 
     async def _copy(self, turn: Turn, events: AsyncIterator[Mapping[str, Any]]) -> None:
-        following, gathered = _next(events), ""
+        following, gathered, due_at = _next(events), "", 0.0
         try:
             while True:
-                done, _ = await asyncio.wait({following}, timeout=_GATHER_S if gathered else _LOOK_S)
+                wait_s = max(0.0, due_at - time.monotonic()) if gathered else _LOOK_S
+                done, _ = await asyncio.wait({following}, timeout=wait_s)
                 if not done and gathered:
                     gathered = self._pass_on(turn, gathered)
                     continue
@@ -197,8 +198,9 @@ class TurnCarrier:
                 event = following.result()
                 delta = delta_in(event)
                 if delta is not None:
+                    due_at = due_at if gathered else time.monotonic() + _GATHER_S  # of the first piece, not the last
                     gathered += delta
-                if gathered and (delta is None or len(gathered) > _GATHERED):
+                if gathered and (delta is None or len(gathered) > _GATHERED or time.monotonic() > due_at):
                     gathered = self._pass_on(turn, gathered)
                 if not event:
                     return

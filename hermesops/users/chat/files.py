@@ -6,6 +6,7 @@ message, and everything else is refused by name.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.store.user_rows.files import ChatFile
@@ -35,6 +36,24 @@ class TooManyFilesError(RefusedError):
     """The user has uploaded more than may wait for a message."""
 
 
+class UnknownKindError(UsageError):
+    """A file is no image that models look at, and no text."""
+
+
+@dataclass(frozen=True)
+class SentFile:
+    """A file that came with its message.
+
+    Attributes:
+        name: As ``shown_name`` gives it.
+        media_type: As ``media_type_of`` gives it.
+    """
+
+    name: str = field(repr=False)
+    media_type: str
+    content: bytes = field(repr=False)
+
+
 def shown_name(name: str) -> str:
     """The name of a file as it is shown: its last part, in one line."""
     return one_line(name.replace("\\", "/").rpartition("/")[2], longest=_NAME) or "file"
@@ -47,7 +66,8 @@ def media_type_of(name: str, content: bytes) -> str:
         name: As ``shown_name`` gives it.
 
     Raises:
-        UsageError: It is neither, empty or too large; the message names it.
+        UnknownKindError: It is neither; the message names it.
+        UsageError: It is empty or too large.
     """
     if not content:
         raise UsageError(f"{name}: the file is empty", field="file")
@@ -60,7 +80,9 @@ def media_type_of(name: str, content: bytes) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise UsageError(f"{name}: only images (PNG, JPEG, GIF, WebP) and texts in UTF-8 can be sent", field="file")
+        raise UnknownKindError(
+            f"{name}: only images (PNG, JPEG, GIF, WebP) and texts in UTF-8 can be sent", field="file"
+        )
     if len(text) > LARGEST_TEXT:
         raise UsageError(f"{name}: a text has at most {LARGEST_TEXT} characters", field="file")
     return "text/plain"

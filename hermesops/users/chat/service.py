@@ -14,10 +14,10 @@ from hermesops.agents.relay.client import AgentBusyError, AgentEndedError, NoSuc
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.model.chat.caller import CalledTask
-from hermesops.model.chat.transcript import Message, Transcript
+from hermesops.model.chat.transcript import Message
 from hermesops.model.chat.turn import Turn, TurnState, session_of
 from hermesops.model.fleet.instance import InstanceStatus
-from hermesops.model.ids import UserId
+from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.user_rows.accounts import Account, UserAccounts
 from hermesops.store.user_rows.approvals import Approval
 from hermesops.users.chat.agent_runs import AgentRuns, spoken_in
@@ -26,7 +26,7 @@ from hermesops.users.chat.carrier import ENDED, ChatRows, TurnCarrier, shown_end
 from hermesops.users.chat.conversations import Conversation, together
 from hermesops.users.chat.decide import Finish
 from hermesops.users.chat.events import STEP, ChatEvent, EventLog, place_of
-from hermesops.users.chat.files import refuse_too_many, with_texts
+from hermesops.users.chat.files import MOST, MOST_BYTES, SentFile, TooManyFilesError, refuse_too_many, with_texts
 
 LONGEST_MESSAGE = 100_000
 """Characters of a user's message, its text files included."""
@@ -118,36 +118,62 @@ class Chat:
         files: Sequence[str] = (),
         *,
         task: CalledTask | None = None,
+        sent: Sequence[SentFile] = (),
     ) -> Turn:
         """Begin a turn, or return the one that the client began with the same key; a task carries it.
 
         Args:
             files: Ids of files that the user uploaded for this message.
             task: The calling agent's, where one begins the turn.
+            sent: Files that came with the message.
 
         Raises:
             NoAgentError: See there.
             AgentSuspendedError: See there.
             ConversationBusyError: See there.
+            TooManyFilesError: See there; of files that came with the message.
             UsageError: A file is not there, or the message is too long with them.
         """
         account = await self.running(user_id)
         if known := await asyncio.to_thread(self._turns.of_key, user_id, client_key):
             self._carry_open(known)
             return known
-        most = MOST_OPEN if task is None else MOST_CALLED
         await self._refuse_busy(user_id, task)
+        kept: list[str] = []
+        try:
+            await asyncio.to_thread(self._keep, user_id, sent, kept)
+            turn = await self._add(
+                (user_id, account.instance_id, conversation, client_key), message, [*files, *kept], task
+            )
+        finally:
+            if kept:  # those that no turn has taken, so that a refused message leaves none
+                with suppress(UnavailableError):
+                    await asyncio.to_thread(self._rows.files.drop, kept)
+        self._carry_open(turn)
+        return turn
+
+    async def _add(
+        self,
+        names: tuple[UserId, InstanceId, str, str],
+        message: str,
+        files: Sequence[str],
+        task: CalledTask | None,
+    ) -> Turn:
+        """Add a turn; errors as of ``begin``.
+
+        Args:
+            names: Its user, agent, conversation and client's key.
+        """
+        user_id, _, conversation, _ = names
+        most = MOST_OPEN if task is None else MOST_CALLED
         text = await asyncio.to_thread(self._text_with, user_id, message, files)
-        turn = await asyncio.to_thread(
-            self._turns.add, user_id, account.instance_id, conversation, client_key, text, files, task, most
-        )
+        turn = await asyncio.to_thread(self._turns.add, *names, text, files, task, most)
         if turn is None:
             await self._refuse_busy(user_id, task)  # others came in between
         if turn is None and files and not await asyncio.to_thread(self._turns.unfinished, user_id, conversation):
             raise UsageError("a file is not there any more; upload it again", field="files")
         if turn is None:
             raise ConversationBusyError("this conversation has an answer under way", hint="wait for it, or stop it")
-        self._carry_open(turn)
         return turn
 
     async def events(self, turn: Turn, after: int) -> AsyncIterator[ChatEvent]:
@@ -187,14 +213,16 @@ class Chat:
             raise NoSuchTurnError("there is no such turn")
         return turn
 
-    async def answer(self, turn: Turn) -> str:
-        """The whole answer of a turn that is done, from the agent's transcript.
+    async def exchange(self, turn: Turn) -> tuple[str, str]:
+        """The message of a turn that is done and the whole answer, from the agent's transcript.
 
         Raises:
             AgentEndedError: The agent does not run any more.
             UnavailableError: The agent does not answer.
         """
-        return answer_in(await self._runs.transcript(turn.instance_id, turn.session), turn.transcript_mark)
+        transcript = await self._runs.transcript(turn.instance_id, turn.session)
+        question = transcript.question_behind(turn.transcript_mark)
+        return question.text if question else "", transcript.answer_behind(turn.transcript_mark)
 
     async def requests(self, turn: Turn) -> tuple[Approval, ...]:
         """The requests for approval of a turn, the oldest first."""
@@ -345,6 +373,16 @@ class Chat:
         if task is None and count >= MOST_OPEN:
             raise ConversationBusyError(f"your agent works on {MOST_OPEN} answers already", hint="wait for one of them")
 
+    def _keep(self, user_id: UserId, files: Sequence[SentFile], kept: list[str]) -> None:
+        """Add files that came with a message, and their ids to ``kept``, one after the other."""
+        for file in files:
+            added = self._rows.files.add(
+                user_id, file.name, file.media_type, file.content, most=MOST, most_bytes=MOST_BYTES
+            )
+            if added is None:
+                raise TooManyFilesError(f"{file.name}: too many files wait for a message already")
+            kept.append(added.id)
+
     def _text_with(self, user_id: UserId, message: str, files: Sequence[str]) -> str:
         waiting = self._rows.files.waiting(user_id, files)
         refuse_too_many(waiting)
@@ -367,7 +405,7 @@ class Chat:
             except UnavailableError:
                 return None
             else:
-                finish = Finish(turn.state, answer_in(transcript, turn.transcript_mark))
+                finish = Finish(turn.state, transcript.answer_behind(turn.transcript_mark))
         return ChatEvent(max(position, turn.carries * STEP) + 1, finish.state.value, shown_end(finish))
 
     def _carry_open(self, turn: Turn) -> None:
@@ -380,10 +418,3 @@ class Chat:
         task = asyncio.ensure_future(self._carrier.carry(turn_id))
         self._carrying[turn_id] = task
         task.add_done_callback(lambda _: self._carrying.pop(turn_id, None))
-
-
-def answer_in(transcript: Transcript, mark: int) -> str:
-    """The answer to the first question behind a mark; empty for none. Pure."""
-    question = next((m for m in transcript.messages if m.id > mark and m.role == "user"), None)
-    answer = transcript.answer_after(question) if question else None
-    return answer.text if answer else ""

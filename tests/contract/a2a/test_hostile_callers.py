@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from hermesops.a2a.bodies import LARGEST
 from hermesops.serving.limits import MOST_STREAMS
 from tests.support.suite.cases import each_case
 from tests.support.users.api import Client, UsersApi
@@ -95,7 +96,7 @@ async def test_half_of_a_character_is_refused(api: UsersApi, caller: CallingAgen
 
 
 async def test_bodies_have_a_size_and_a_kind(caller: CallingAgent) -> None:
-    large = await caller.post(b"x" * ((1 << 20) + 1))
+    large = await caller.post(b"x" * (LARGEST + 1))
     assert (large.status_code, large.json()["code"]) == (413, "too-large")
     headers = {**caller.headers, "content-type": "text/plain"}
     rpc_answer = await caller.http.post(f"{caller.path}/", content=b"{}", headers=headers)

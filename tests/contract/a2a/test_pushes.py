@@ -3,24 +3,19 @@
 import asyncio
 import hmac
 import json
-import socket
 import ssl
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from hermesops.base.waiting import cancel
+from hermesops.model.chat.caller import MOST_TRIES
 from hermesops.store.calling_rows.pushes import MOST, Push
 from hermesops.store.registry.schema.calling_tables import task_pushes
 from hermesops.users.callers import pushes
@@ -29,77 +24,10 @@ from hermesops.users.callers.service import is_host
 from tests.support.suite.cases import each_case
 from tests.support.users.api import Client, UsersApi
 from tests.support.users.calling import CallingAgent, calling_agent, eventually, message
+from tests.support.users.notified import HOSTNAME, Receiver, receiving
 
-HOSTNAME = "hooks.example.com"
 URL = f"https://{HOSTNAME}/task?of=ada"
 REQUEST = {"command": "ls", "description": "lists", "choices": ["once", "deny"]}
-
-
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate of the host by itself, and its key."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOSTNAME)])
-    builder = x509.CertificateBuilder(
-        name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1)
-    )
-    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(HOSTNAME)]), critical=False)
-    signed, files = builder.sign(key, hashes.SHA256()), (folder / "host.crt", folder / "host.key")
-    files[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    files[1].write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return files
-
-
-@dataclass
-class Receiver:
-    """A host that is notified.
-
-    Attributes:
-        taken: Heads and bodies of what it took.
-        fails: Notifications that it refuses first.
-        status: Its answer to others.
-    """
-
-    port: int
-    trust: Path
-    taken: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
-    fails: int = 0
-    status: str = "204 No Content"
-
-    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        head = {"request": lines[0]} | {
-            name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:] if line)
-        }
-        body = await reader.readexactly(int(head["content-length"]))
-        status, self.fails = ("503 Away" if self.fails else self.status), max(0, self.fails - 1)
-        self.taken.append((head, body))
-        writer.write(
-            f"HTTP/1.1 {status}\r\nlocation: /other\r\nconnection: close\r\ncontent-length: 0\r\n\r\n".encode()
-        )
-        await writer.drain()
-        writer.close()
-
-    @property
-    def states(self) -> list[str]:
-        return [str(json.loads(body)["task"]["status"]["state"]) for _, body in self.taken]
-
-
-@asynccontextmanager
-async def receiving(folder: Path) -> AsyncIterator[Receiver]:
-    files = certificate(folder)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*files)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        receiver = Receiver(int(listener.getsockname()[1]), files[0])
-        server = await asyncio.start_server(receiver.take, sock=listener, ssl=context)
-        async with server:
-            yield receiver
-
-
-async def loopback(_host: str) -> Sequence[str]:
-    return ["127.0.0.1"]
 
 
 @pytest.fixture
@@ -109,11 +37,8 @@ async def receiver(tmp_path: Path, api: UsersApi, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(pushes, "_AGAIN", timedelta(0))
     monkeypatch.setattr(pushes, "_FIRST_PAUSE", timedelta(0))
     async with receiving(tmp_path) as receiver:
-        network = PushNetwork(
-            loopback, lambda _: True, receiver.port, lambda: ssl.create_default_context(cafile=receiver.trust)
-        )
         sender: Any = api.calling.sender
-        sender._network = network
+        sender._network = receiver.network
         sending = asyncio.ensure_future(sender.run())
         yield receiver
         await cancel(sending)
@@ -184,7 +109,7 @@ async def test_a_host_that_refuses_is_notified_again_and_no_redirect_is_followed
 ) -> None:
     receiver.fails, receiver.status = 2, status
     await caller.result("SendMessage", begun("hello"))
-    tries = 3 if status.startswith("204") else pushes.MOST_TRIES
+    tries = 3 if status.startswith("204") else MOST_TRIES
     await eventually(lambda: len(receiver.taken) == tries, "the tries")
     await caller.send("more")  # the sender has looked again meanwhile
     assert len(receiver.taken) == tries

@@ -29,6 +29,31 @@ async def test_a_message_is_answered_and_a_context_goes_on(api: UsersApi, caller
     assert [len(history) for history in histories] == [0, 2, 0]
 
 
+async def test_a_task_shows_the_message_that_began_it(api: UsersApi, caller: CallingAgent) -> None:
+    sent = message("hello", contextId="c1")
+    first = (await caller.result("SendMessage", {"message": sent}))["task"]
+    whole = [{**sent, "taskId": first["id"]}]
+    assert first["history"] == whole
+    api.relay.clock.turn(seconds=1)
+    await caller.send("and more", contextId="c1")
+    assert (await caller.result("GetTask", {"id": first["id"]}))["history"] == whole
+    assert (await caller.result("GetTask", {"id": first["id"], "historyLength": 1}))["history"] == whole
+    assert "history" not in await caller.result("GetTask", {"id": first["id"], "historyLength": 0})
+    none = {"message": sent, "configuration": {"historyLength": 0}}
+    assert "history" not in (await caller.result("SendMessage", none))["task"]
+    listed = (await caller.result("ListTasks", {"historyLength": 5}))["tasks"]
+    assert [each["history"][0]["parts"][0]["text"] for each in listed] == ["and more", "hello"]
+    assert not [each for each in listed if each.get("artifacts")]
+    assert not [each for each in (await caller.result("ListTasks", {}))["tasks"] if each.get("history")]
+    api.agent.says = False
+    params = {"message": message("wait"), "configuration": {"returnImmediately": True}}
+    waiting = (await caller.result("SendMessage", params))["task"]
+    assert waiting["history"][0]["parts"] == [{"text": "wait"}]
+    stopped = await caller.result("CancelTask", {"id": waiting["id"]})
+    assert "history" not in stopped
+    assert "history" not in await caller.result("GetTask", {"id": waiting["id"]})
+
+
 async def test_the_same_message_begins_one_task(api: UsersApi, caller: CallingAgent) -> None:
     sent = message("hello", contextId="c1")
     tasks = [(await caller.result("SendMessage", {"message": sent}))["task"] for _ in range(3)]
@@ -116,7 +141,8 @@ async def test_a_caller_with_that_right_approves_its_own_task(api: UsersApi, ada
         assert (await caller.result("GetTask", {"id": task}))["status"]["state"] == ASKED
         async with caller.stream("SubscribeToTask", {"id": task}) as subscribed:
             assert [state(await anext(subscribed)) for _ in range(2)] == [ASKED, ASKED]
-            assert await caller.code("SendMessage", {"message": message("perhaps", taskId=task)}) == -32602
+            assert (await caller.send("perhaps", taskId=task))["status"]["state"] == ASKED
+            assert not run.choices
             other = message("yes", taskId=task, contextId="d")
             assert await caller.code("SendMessage", {"message": other}) == -32602
             async with caller.stream("SendStreamingMessage", {"message": message("Yes.", taskId=task)}) as updates:
@@ -190,5 +216,9 @@ async def test_lists_have_pages(api: UsersApi, caller: CallingAgent) -> None:
     assert [each["id"] for each in first["tasks"] + second["tasks"]] == ids[::-1]
     assert (first["totalSize"], second["nextPageToken"]) == (3, "")
     assert (await caller.result("ListTasks", {"status": WORKING}))["totalSize"] == 0
+    since = first["tasks"][1]["status"]["timestamp"]
+    later = await caller.result("ListTasks", {"statusTimestampAfter": since})
+    assert [each["id"] for each in later["tasks"]] == ids[:0:-1]
+    assert later["totalSize"] == (await caller.get("/tasks", statusTimestampAfter=since)).json()["totalSize"] == 2
     for wrong in ({"pageSize": 0}, {"pageSize": 101}, {"pageToken": "x"}, {"pageToken": "-1"}):
         assert await caller.code("ListTasks", wrong) == -32602

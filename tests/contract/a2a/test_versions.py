@@ -33,8 +33,10 @@ async def test_a_caller_of_0_3_sends_as_the_seed_does(api: UsersApi, caller: Cal
 
 async def test_the_card_of_0_3_is_below_an_address_of_its_own(caller: CallingAgent) -> None:
     path = "/.well-known/agent-card.json"
-    card = (await caller.http.get(f"{caller.path}{path}")).json()
-    older = (await caller.http.get(f"{caller.path}/v0.3{path}")).json()
+    answers = [await caller.http.get(f"{caller.path}{base}{path}") for base in ("", "", "/v0.3")]
+    tags = [answer.headers["etag"] for answer in answers]
+    assert tags[0] == tags[1] != tags[2]
+    card, _, older = (answer.json() for answer in answers)
     assert "protocolVersion" not in card
     assert (older["protocolVersion"], older["preferredTransport"]) == ("0.3", "JSONRPC")
     caller.version, caller.path = "", httpx.URL(older["url"]).path

@@ -170,6 +170,7 @@ INHIBITED: dict[str, tuple[tuple[Labels, ...], set[tuple[str, str]]]] = {
         (
             labels_of("PlatformServiceDown", "", "page", service="api"),
             *(labels_of(name) for name in ("ApiSlow", "TurnsOrphaned", "WebhooksRefused", "ConnectionsExpired")),
+            labels_of("CallerNotificationsUndelivered", "", "ticket"),
         ),
         {("PlatformServiceDown", ""), ("ConnectionsExpired", "")},
     ),

@@ -284,6 +284,9 @@ async def test_bodies_are_bounded_and_uploads_may_be_larger(
         assert (await http.post("/api/hermes/chat/files", content=upload)).json()["bytes"] == len(upload)
         assert (await http.post("/api/hermes/chat/files/", content=upload)).status_code == 413
         assert (await http.post("/api/hermes/chat/files", content=upload + large)).status_code == 413
+        call = b"x" * (8 << 20)
+        assert (await http.post("/a2a/agent/message:send", content=call)).json()["bytes"] == len(call)
+        assert (await http.post("/a2a/agent/message:send", content=call + b"x")).status_code == 413
 
 
 async def test_older_tls_and_clear_text_get_nothing(tmp_path: Path, root: Path, processes: list[Process]) -> None:

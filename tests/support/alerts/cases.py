@@ -1719,6 +1719,11 @@ def _messages(**values: str) -> Series:
     return {f'hermesops_messages_users{{state="{state}"}}': values.get(state, none) for state in states}
 
 
+def _notified(**values: str) -> Series:
+    """Callers that are notified, by state."""
+    return {f'hermesops_notified_callers{{state="{state}"}}': line for state, line in values.items()}
+
+
 def _messenger(messenger: str = "telegram", **values: str) -> Series:
     """Users of a messenger, by state."""
     return {
@@ -2108,6 +2113,38 @@ SHARED: dict[str, tuple[Case, ...]] = {
             "NaN",
             {_CONNECTED.replace("STATE", state): steady("NaN", 2100) for state in ("linked", "expired")},
             {2000: ()},
+        ),
+    ),
+    "CallerNotificationsUndelivered": (
+        Case(
+            Kind.FIRES,
+            "hosts of three of eleven callers are not reached from 300 s to 900 s",
+            _notified(undelivered=then((0, 300), (3, 600), (0, 1200)), delivered=steady(8, 2100)),
+            {585: (), 615: ({},), 1185: ({},), 1300: ()},
+        ),
+        Case(
+            Kind.FIRES,
+            "nobody is notified",
+            _notified(undelivered=steady(3, 900), delivered=steady(0, 900)),
+            {285: (), 315: ({},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "three of twelve",
+            _notified(undelivered=steady(3, 1500), delivered=steady(9, 1500)),
+            {600: (), 1500: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "two callers whose hosts are away",
+            _notified(undelivered=steady(2, 1500), delivered=steady(0, 1500)),
+            {600: (), 1500: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN of what was delivered hides nothing",
+            _notified(undelivered=steady(3, 900), delivered=steady("NaN", 900)),
+            {900: ({},)},
         ),
     ),
     "MessagesWaiting": (

@@ -187,6 +187,8 @@ def _platform() -> Iterator[Series]:
     for state, count in (("linked", 12), ("expired", 1)):
         labels = {"service": "gmail", "state": state}
         yield _series("hermesops_connections_users", labels, lambda _, count=count: count)  # type: ignore[misc]
+    for state, count in (("delivered", 5), ("undelivered", 1)):
+        yield _series("hermesops_notified_callers", {"state": state}, lambda _, count=count: count)  # type: ignore[misc]
     yield from _messengers()
     yield _series("hermesops_rollout_state", {"rollout": "2026-01-15-a", "state": "running"}, lambda _: 1)
     yield _series("hermesops_rollout_halted", {"rollout": "2026-01-14-b"}, lambda t: float(t < 7200))

@@ -33,8 +33,8 @@ from hermesops.store.message_rows.bot_sessions import BotSessions
 from hermesops.store.message_rows.sockets import AgentSockets
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
-from hermesops.store.registry.repositories.base import insert_if_absent
-from hermesops.store.registry.schema import messaging_tables, tables, user_tables
+from hermesops.store.registry.repositories.base import insert_if_absent, insert_or_update
+from hermesops.store.registry.schema import calling_tables, messaging_tables, tables, user_tables
 from hermesops.store.user_rows.api_figures import ApiFigures
 from tests.support.billing.many_subscriptions import prepared
 from tests.support.billing.stripe_events import USER, event, subscription
@@ -754,6 +754,34 @@ async def connections_ended(world: Command) -> None:
     await of_the_api(world, "ConnectionsExpired", begin=begin, end=end)
     for user in ("bob", "cyd"):
         await world.ok("instance", "terminate", user, "--now", "--without-backup", "--yes", "--reason", "t")
+
+
+@execution("callers-unreached")
+async def callers_unreached(world: Command) -> None:
+    ada = await instance_of(world, "ada")
+    callers = [f"00000000-0000-4000-8000-{number:012}" for number in range(3)]
+    tables_of_tasks = (calling_tables.task_pushes, calling_tables.called_tasks)
+
+    def begin(database: Database) -> None:
+        with database.writing() as connection:
+            now = database.now(connection)
+            of_ada = {"user_id": ada.user_id, "instance_id": ada.id, "created_at": now}
+            for id_ in callers:
+                key = {"client_key": f"caller-{id_[-4:]}", "key_hash": id_, "content": "", "may_approve": False}
+                insert_if_absent(connection, calling_tables.agent_callers, {"id": id_, **of_ada, **key})
+                turn = {"conversation": id_, "client_key": id_, "state": "done", "ended_at": now}
+                insert_if_absent(connection, user_tables.turns, {"id": id_, **of_ada, **turn})
+                task = {"turn_id": id_, "caller_id": id_, "context": "c"}
+                insert_if_absent(connection, calling_tables.called_tasks, task)
+                push = {"turn_id": id_, "id": "p", "content": "", "created_at": now, "due_at": now}
+                insert_or_update(connection, calling_tables.task_pushes, {**push, "tries": 6, "ended_at": now})
+
+    def end(database: Database) -> None:
+        with database.writing() as connection:
+            for table in tables_of_tasks:
+                connection.execute(table.delete().where(table.c.turn_id.in_(callers)))
+
+    await of_the_api(world, "CallerNotificationsUndelivered", begin=begin, end=end)
 
 
 @execution("connector-halted")

@@ -262,11 +262,15 @@ class UsersApi:
 
 @contextlib.asynccontextmanager
 async def users_api(
-    folder: Path, url: str, clock: TurnedClock, make_events: Callable[[], EventLog] = EventLog
+    folder: Path,
+    url: str,
+    clock: TurnedClock,
+    make_events: Callable[[], EventLog] = EventLog,
+    agent: ScriptedAgent | None = None,
 ) -> AsyncIterator[UsersApi]:
     """The API with one process, and ada's agent that answers what it is told."""
     give_threads()
-    agent = ScriptedAgent()
+    agent = agent or ScriptedAgent()
     async with contextlib.AsyncExitStack() as stack:
         own_url, connections_url = _url_of(url, API_ROLE), _url_of(url, CONNECTIONS_ROLE)
         relay = await stack.enter_async_context(relaying(folder, url=url, clock=clock))

@@ -9,6 +9,7 @@ from hermesops.agents.rollout.plan.checks import outdated
 from hermesops.automation.monitor.metrics.exposition import Series, series
 from hermesops.model.api_figures import UsersHalf
 from hermesops.model.billing.events import BillingState
+from hermesops.model.chat.caller import NotifiedCallers
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.fleet.overview import ExpectedFleet
 from hermesops.model.ids import InstanceId
@@ -88,6 +89,7 @@ class FleetFigures:
                 **self._billing(fleet.now),
                 **users_half_series(self.registry.users_half.read()),
                 **messaging_series(messaging, dialling),
+                **notified_series(self.registry.callers.notified()),
             },
         )
 
@@ -155,6 +157,14 @@ def users_half_series(half: UsersHalf) -> dict[Series, float]:
             for each in half.connections
             for state, count in (("linked", each.linked), ("expired", each.expired))
         },
+    }
+
+
+def notified_series(callers: NotifiedCallers) -> dict[Series, float]:
+    """Series of notifications of tasks: counts of callers. Pure."""
+    return {
+        series("hermesops_notified_callers", state="delivered"): float(callers.delivered),
+        series("hermesops_notified_callers", state="undelivered"): float(callers.undelivered),
     }
 
 

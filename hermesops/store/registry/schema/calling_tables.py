@@ -39,8 +39,9 @@ called_tasks = sa.Table(
     # A task is a turn of the user's that an agent began.
     sa.Column("turn_id", uuid(), sa.ForeignKey("turns.id"), primary_key=True),
     sa.Column("caller_id", uuid(), sa.ForeignKey("agent_callers.id"), nullable=False, index=True),
-    # The caller's name of the conversation.
+    # The caller's name of the conversation, and of the message that began the task; empty before revision 0011.
     sa.Column("context", sa.String(128), nullable=False),
+    sa.Column("message_id", sa.String(128), nullable=False, server_default=""),
 )
 
 task_pushes = sa.Table(

@@ -133,6 +133,8 @@ COMMANDS: Sequence[str] = (
     "api status",
     "connector status",
     "user request list",
+    "user caller list",
+    "user caller revoke 11111111-2222-4333-8444-555555555555 --reason canary",
     "message list",
     "message show in-1",
     "message retry out-1 --reason canary",

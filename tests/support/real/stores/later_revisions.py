@@ -52,7 +52,7 @@ def newer_hermesops(folder: Path, *bodies: str) -> Iterator[tuple[str, ...]]:
         bodies: What each revision's ``upgrade`` does, oldest first.
     """
     known = schema_version.REVISIONS
-    later = tuple(f"{len(known) + number:04}" for number in range(1, len(bodies) + 1))
+    later = tuple(f"{int(known[-1]) + number:04}" for number in range(1, len(bodies) + 1))
     shutil.copytree(schema_version.MIGRATIONS, folder, dirs_exist_ok=True)
     for revision, before, body in zip(later, (known[-1], *later), bodies, strict=False):
         content = _SCRIPT.format(revision=revision, before=before, body=body.strip().replace("\n", "\n    "))
