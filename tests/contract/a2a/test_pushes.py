@@ -20,12 +20,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from hermesops.base.network.public_hosts import PublicNetwork, is_host, is_of_internet
 from hermesops.base.waiting import cancel
 from hermesops.store.calling_rows.pushes import MOST, Push
 from hermesops.store.registry.schema.calling_tables import task_pushes
 from hermesops.users.callers import pushes
-from hermesops.users.callers.pushes import PushNetwork, PushRefusedError, is_of_internet, refuse_address, signature
-from hermesops.users.callers.service import is_host
+from hermesops.users.callers.pushes import PushRefusedError, refuse_address, signature
 from tests.support.suite.cases import each_case
 from tests.support.users.api import Client, UsersApi
 from tests.support.users.calling import CallingAgent, calling_agent, eventually, message
@@ -109,7 +109,7 @@ async def receiver(tmp_path: Path, api: UsersApi, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(pushes, "_AGAIN", timedelta(0))
     monkeypatch.setattr(pushes, "_FIRST_PAUSE", timedelta(0))
     async with receiving(tmp_path) as receiver:
-        network = PushNetwork(
+        network = PublicNetwork(
             loopback, lambda _: True, receiver.port, lambda: ssl.create_default_context(cafile=receiver.trust)
         )
         sender: Any = api.calling.sender
@@ -195,7 +195,7 @@ async def test_an_address_outside_the_internet_and_another_name_get_nothing(
     api: UsersApi, caller: CallingAgent, receiver: Receiver
 ) -> None:
     sender: Any = api.calling.sender
-    network: PushNetwork = sender._network
+    network: PublicNetwork = sender._network
     sender._network = replace(network, is_allowed=is_of_internet)
     for number, changed in enumerate(
         (replace(network, is_allowed=is_of_internet), replace(network, verify=ssl.create_default_context))
