@@ -8,17 +8,13 @@ import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from hermesops.base.network.public_hosts import PublicNetwork, is_host, is_of_internet
 from hermesops.base.waiting import cancel
@@ -26,6 +22,7 @@ from hermesops.store.calling_rows.pushes import MOST, Push
 from hermesops.store.registry.schema.calling_tables import task_pushes
 from hermesops.users.callers import pushes
 from hermesops.users.callers.pushes import PushRefusedError, refuse_address, signature
+from tests.support.network.host_certificate import certificate
 from tests.support.suite.cases import each_case
 from tests.support.users.api import Client, UsersApi
 from tests.support.users.calling import CallingAgent, calling_agent, eventually, message
@@ -33,22 +30,6 @@ from tests.support.users.calling import CallingAgent, calling_agent, eventually,
 HOSTNAME = "hooks.example.com"
 URL = f"https://{HOSTNAME}/task?of=ada"
 REQUEST = {"command": "ls", "description": "lists", "choices": ["once", "deny"]}
-
-
-def certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate of the host by itself, and its key."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOSTNAME)])
-    builder = x509.CertificateBuilder(
-        name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1)
-    )
-    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(HOSTNAME)]), critical=False)
-    signed, files = builder.sign(key, hashes.SHA256()), (folder / "host.crt", folder / "host.key")
-    files[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    files[1].write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return files
 
 
 @dataclass
@@ -88,7 +69,7 @@ class Receiver:
 
 @asynccontextmanager
 async def receiving(folder: Path) -> AsyncIterator[Receiver]:
-    files = certificate(folder)
+    files = certificate(folder, [HOSTNAME])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*files)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -351,15 +351,13 @@ class InstanceSecretRepository(Repository):
             raise BrokenInvariantError(
                 f"instance {instance_id} has settings that this hermesops does not know: {', '.join(sorted(unknown))}"
             )
-        for name in ("cron", "disabled_tools"):
-            values[name] = tuple(values.get(name, ()))
-        return InstanceSettings(**values)
+        return InstanceSettings.from_values(values)
 
     def seal_settings_in(
         self, connection: sa.Connection, settings: InstanceSettings, column: str, instance_id: InstanceId
     ) -> str:
         """Encrypt settings for that column of the instance."""
-        plain = json.dumps(dataclasses.asdict(settings), default=dict)
+        plain = json.dumps(settings.to_values(), default=dict)
         return self.seal_in(connection, plain, column, instance_id)
 
     def seal_in(self, connection: sa.Connection, plain: str, column: str, instance_id: InstanceId) -> str:
