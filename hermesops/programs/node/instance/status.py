@@ -235,6 +235,7 @@ def probe(machine: Machine, *, since: float | None, turn_s: float) -> dict[str, 
         "memory_bytes": gateway_memory(machine, unit),
         "queue_age_s": None if waits is None else round(max(waits, default=0.0), 3),
         "turn": asdict(taken) if taken else None,
+        "takes_turns": takes_turns,
     }
 
 
