@@ -462,7 +462,7 @@ async def test_an_agent_with_its_users_own_provider_keeps_every_promise_without_
     machine.chat = {"own": True}
     verification = await verify(as_channel(machine), EXPECTED)
     assert failed(verification) == []
-    details = {check.name: check.detail for check in verification.checks}
+    details = {check.name: check.seen for check in verification.checks}
     assert "own provider" in details["model"]
     assert "no turn taken" in details["chat"]
 
