@@ -19,10 +19,15 @@ class UnverifiedKeyError(UnavailableError):
 
 @dataclass(frozen=True)
 class ModelProviders:
-    """Users' own model providers. The process that the internet reaches never asks one."""
+    """Users' own model providers. The process that the internet reaches never asks one.
+
+    Attributes:
+        report: Takes narration.
+    """
 
     registry: Registry
     client: ModelProviderClient
+    report: Callable[[str], None] = lambda _: None
 
     def of(self, instance: Instance) -> ProviderChoice | None:
         """An instance's own provider without its key; ``None`` for the platform's models."""
@@ -51,6 +56,7 @@ class ModelProviders:
         """
         before = self.registry.instance_secrets.settings(instance.id).provider
         choice = completed(before, provider, model=model, key=key, base_url=base_url)
+        self.report(f"asking {choice.facts.title} about the key")
         return await self._verified(choice, may_be_unknown=may_be_unknown)
 
     async def _verified(self, choice: ProviderChoice, *, may_be_unknown: bool) -> ProviderChoice:

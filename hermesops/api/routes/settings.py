@@ -123,8 +123,8 @@ async def change_settings(
     changes = {name: value for name, value in body.model_dump().items() if value is not None}
     if not changes:
         raise UsageError("no setting is named")
-    if (wish := body.provider) and wish.id and wish.key:
-        choose(wish.id, model=wish.model, key=wish.key, base_url=wish.base_url)  # refused before anything is kept
+    if (provider := body.provider) and provider.id and provider.key:  # refused before anything is kept
+        choose(provider.id, model=provider.model, key=provider.key, base_url=provider.base_url)
     await parts.chat.account(user)
     content = {"changes": changes, "tag": if_match.strip('"')}
     view = await parts.requests.ask(user, RequestKind.SETTINGS, f"settings-{uuid4()}", content)

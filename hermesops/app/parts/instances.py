@@ -67,7 +67,7 @@ def model_providers(container: "Container") -> "ModelProviders":
     from hermesops.base.network.public_hosts import internet
     from hermesops.vendor.model_providers.client import ModelProviderClient
 
-    return ModelProviders(container.registry, ModelProviderClient(internet()))
+    return ModelProviders(container.registry, ModelProviderClient(internet()), container.report)
 
 
 def mass_changes(container: "Container") -> "MassChanges":

@@ -22,7 +22,7 @@ from hermesops.wire.settings import Settings
 
 SETTABLE = frozenset({"model", "personality", "disabled_tools", "provider"})
 
-_NO_WISH: Mapping[str, object] = {"id": "", "model": "", "key": "", "base_url": "", "unverified": False}
+_UNCHANGED: Mapping[str, object] = {"id": "", "model": "", "key": "", "base_url": "", "unverified": False}
 """Parts of a request for a model provider, as left out."""
 
 Patch = Callable[[InstanceSettings], InstanceSettings]
@@ -116,11 +116,11 @@ class AgentSettings:
     def _instance(self, user_id: UserId) -> Instance:
         return self.registry.instances.find(user_id)
 
-    async def _provider(self, instance: Instance, wish: object) -> ProviderChoice | None:
-        """The provider that a user asks for, verified; ``None`` for the platform's models."""
-        asked = {**_NO_WISH, **wish} if isinstance(wish, dict) else _NO_WISH
-        words = {name: value for name, value in asked.items() if isinstance(value, str)}
-        if asked.keys() != _NO_WISH.keys() or len(words) != len(_NO_WISH) - 1:
+    async def _provider(self, instance: Instance, requested: object) -> ProviderChoice | None:
+        """The provider that a user requests, verified; ``None`` for the platform's models."""
+        fields = {**_UNCHANGED, **requested} if isinstance(requested, dict) else _UNCHANGED
+        words = {name: value for name, value in fields.items() if isinstance(value, str)}
+        if fields.keys() != _UNCHANGED.keys() or len(words) != len(_UNCHANGED) - 1:
             raise UsageError("the model provider is malformed", field="provider")
         if not words["id"]:
             return None
@@ -130,7 +130,7 @@ class AgentSettings:
             model=words["model"],
             key=words["key"],
             base_url=words["base_url"],
-            may_be_unknown=asked["unverified"] is True,
+            may_be_unknown=fields["unverified"] is True,
         )
 
 

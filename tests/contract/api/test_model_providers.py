@@ -16,7 +16,7 @@ from tests.support.users.settings_worker import settings_worker
 
 OPENAI = BY_ID["openai"]
 KEY = key_for(OPENAI, "canary-of-the-key")
-WISH = {"id": "openai", "model": "gpt-5.2", "key": KEY}
+REQUEST = {"id": "openai", "model": "gpt-5.2", "key": KEY}
 
 
 @pytest.fixture
@@ -26,10 +26,10 @@ async def provider(api: UsersApi, tmp_path: Path) -> AsyncIterator[StandInProvid
         yield provider
 
 
-async def patched(ada: Client, **wish: object) -> dict[str, Any]:
+async def patched(ada: Client, **provider: object) -> dict[str, Any]:
     """Ask for a provider under the present tag; the request once it has ended, or the refusal."""
     tag = (await ada.ask("GET", "/settings")).headers["etag"]
-    response = await ada.ask("PATCH", "/settings", json={"provider": wish}, headers={"if-match": tag})
+    response = await ada.ask("PATCH", "/settings", json={"provider": provider}, headers={"if-match": tag})
     answer: dict[str, Any] = response.json()
     if response.status_code != 202:
         return answer
@@ -54,7 +54,7 @@ async def test_a_provider_is_verified_saved_shown_without_its_key_and_removed(
 ) -> None:
     settings = (await ada.ask("GET", "/settings")).json()
     assert (settings["provider"], [row["id"] for row in settings["providers"]]) == (None, [row.id for row in PROVIDERS])
-    assert (await patched(ada, **WISH))["state"] == "done"
+    assert (await patched(ada, **REQUEST))["state"] == "done"
     assert len(provider.asked) == 1
     answer = await shown(ada)
     assert answer == {
@@ -90,13 +90,13 @@ async def test_a_provider_is_verified_saved_shown_without_its_key_and_removed(
 async def test_a_refused_key_is_not_saved_and_an_unknown_one_only_if_the_user_says_so(
     ada: Client, provider: StandInProvider
 ) -> None:
-    refused = await patched(ada, **WISH | {"key": key_for(OPENAI, "unknown-to-openai")})
+    refused = await patched(ada, **REQUEST | {"key": key_for(OPENAI, "unknown-to-openai")})
     assert (refused["code"], "refuses the key" in refused["detail"]) == ("invalid", True)
     provider.status = 503
-    unknown = await patched(ada, **WISH)
+    unknown = await patched(ada, **REQUEST)
     assert (unknown["code"], "save the key unverified" in unknown["detail"]) == ("unverified", True)
     assert await shown(ada) is None
-    assert (await patched(ada, **WISH, unverified=True))["state"] == "done"
+    assert (await patched(ada, **REQUEST, unverified=True))["state"] == "done"
     assert (await shown(ada))["verified_at"] is None
 
 
@@ -109,7 +109,7 @@ async def test_contradictions_are_refused_before_anything_is_kept(
         ({"base_url": "https://models.example.org/v1"}, "leave yours out"),
         ({"id": "openai-codex"}, "make a key of the API"),
     ):
-        refused = await patched(ada, **WISH | changes)
+        refused = await patched(ada, **REQUEST | changes)
         assert (refused["status"], refused["code"]) == (422, "invalid")
         assert words in refused["detail"]
     for malformed in ({"id": "openai", "key": 7}, {"id": "openai", "more": ""}, {"id": "o" * 99}, {"key": KEY}):

@@ -503,7 +503,7 @@ async def test_a_provider_of_the_users_own_is_chosen_shown_without_its_key_and_r
         assert await chat.watched.serious() == []
         assert await page.evaluate(_TOO_WIDE) == []
         await chat.go("usage")
-        await expect(page.get_by_text("OpenAI answers your agent with your own key.")).to_be_visible()
+        await expect(page.get_by_text("OpenAI answers your agent with your own key, and bills you.")).to_be_visible()
         await chat.go("settings")
         await page.get_by_label("Provider").select_option("")
         await page.get_by_role("button", name="Save provider").click()

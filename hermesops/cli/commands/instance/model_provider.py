@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import Reason, result, say, table
+from hermesops.cli.console import Reason, result, table
 from hermesops.cli.options.files import read
 from hermesops.cli.options.instance import DryRun, User, Wait, find_instance, preview_operation, run_operation, why
 from hermesops.cli.views.instance.model_provider import provider_lines
@@ -61,11 +61,10 @@ def model_provider(
     require_reason(reason, "instance", "model-provider", user, *(("--clear",) if clear else ("--provider", provider)))
     chosen = None
     if provider:
-        say("asking the provider about the key")
-        wish = container.model_providers.choose(
+        choosing = container.model_providers.choose(
             instance, provider, model=model, key=key, base_url=base_url, may_be_unknown=unverified
         )
-        chosen = context.run(wish)
+        chosen = context.run(choosing)
     _change(container, user, chosen, reason, dry_run=dry_run, wait=wait)
 
 

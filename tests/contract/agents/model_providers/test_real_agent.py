@@ -159,9 +159,9 @@ def test_the_agent_asks_the_chosen_provider_with_that_key_also_for_summaries_and
 
 
 def test_without_a_named_provider_the_agent_sends_a_key_of_openai_to_openrouter(python: Path, tmp_path: Path) -> None:
-    """The routing that seeds of others warn of; 0.19.0 no longer takes OpenAI's key to Codex, and it is as wrong."""
-    found = run(python, tmp_path / "home", AUTO, OPENAI_API_KEY=KEY)
-    assert found == ["openrouter", "https://openrouter.ai/api/v1", KEY]
+    """Older agents took it to Codex, which answers 401 to it; so does OpenRouter, which has then been given the key."""
+    resolved = run(python, tmp_path / "home", AUTO, OPENAI_API_KEY=KEY)
+    assert resolved == ["openrouter", "https://openrouter.ai/api/v1", KEY]
 
 
 class Keyed:
@@ -203,9 +203,9 @@ async def test_a_real_gateway_answers_a_turn_with_the_users_key(
     async with gateway.running(tmp_path / "agent", python, ada, nowhere, {}, settings=settings) as agent:
         assert "hello there" in await agent.answer("hello there")
         environment = await agent.answer("RUN: env | sort; cat $HERMES_HOME/logs/agent.log")
-    asked = set(Keyed.asked)  # it also asks about the model's context, some of it without a key
-    assert "/v1/chat/completions own" in asked
-    assert "/v1/chat/completions other" not in asked
+    paths = set(Keyed.asked)  # it also asks about the model's context, some of it without a key
+    assert "/v1/chat/completions own" in paths
+    assert "/v1/chat/completions other" not in paths
     assert "HERMES_EXEC_ASK=1" in environment
     assert KEY not in environment
     home = tmp_path / "agent"

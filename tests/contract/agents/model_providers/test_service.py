@@ -118,7 +118,7 @@ async def test_an_answer_without_an_end_is_cut(
 ) -> None:
     monkeypatch.setattr(clients, "LONGEST_ANSWER", 1_000)
     provider.body = b'{"data": [' + b'{"id": "gpt-5.2"},' * 1_000 + b'{"id": "gpt-5.2"}]}'
-    with pytest.raises(UnverifiedKeyError):
+    with pytest.raises(UnverifiedKeyError, match="without a list"):
         await chosen(providers, ada, BY_ID["openai"])
 
 
@@ -150,10 +150,10 @@ async def test_an_unknown_key_is_taken_unverified_only_where_that_is_allowed(
 ) -> None:
     provider.status = 503
     openai = BY_ID["openai"]
-    with pytest.raises(UnverifiedKeyError):
+    with pytest.raises(UnverifiedKeyError, match="answers 503"):
         await chosen(providers, ada, openai)
-    wish = providers.choose(ada, "openai", model=openai.example, key=key_for(openai), may_be_unknown=True)
-    assert (await wish).verified_at == ""
+    choosing = providers.choose(ada, "openai", model=openai.example, key=key_for(openai), may_be_unknown=True)
+    assert (await choosing).verified_at == ""
 
 
 async def test_the_present_key_stays_for_another_model_and_is_shown_to_nobody(

@@ -37,13 +37,13 @@ export function provider(settings, etag, again) {
   };
   const save = async (unverified) => {
     const offer = providers.find(({ id }) => id === choice.control.value);
-    const wish = offer
+    const requested = offer
       ? { id: offer.id, model: model.control.value.trim(), key: key.control.value.trim(), unverified }
       : { id: "" };
-    if (offer?.address === null) wish.base_url = address.control.value.trim();
+    if (offer?.address === null) requested.base_url = address.control.value.trim();
     told.textContent = offer ? "The provider is asked about the key …" : "Your agent gets the platform's models …";
     try {
-      if (await change(form, { provider: wish }, etag)) {
+      if (await change(form, { provider: requested }, etag)) {
         again();
         announce(offer ? "Your agent asks your own provider." : "Your agent uses the platform's models.");
       } else told.textContent = LATER;
@@ -61,7 +61,7 @@ export function provider(settings, etag, again) {
   });
   fill(
     form,
-    element("h2", {}, "Who answers"),
+    element("h2", {}, "Model provider"),
     chosen ? state(chosen) : null,
     [choice, model, address, key].map(({ box }) => box),
     element("div", { class: "choices" }, element("button", { type: "submit", class: "primary" }, "Save provider")),
@@ -75,7 +75,7 @@ export function provider(settings, etag, again) {
 export function ownWords(chosen) {
   if (!chosen) return null;
   const title = visible(chosen.title);
-  return `${title} answers your agent with your own key. It counts and bills that use; it is not in these figures, and no budget of the platform limits it.`;
+  return `${title} answers your agent with your own key, and bills you. The platform neither counts that use nor limits it.`;
 }
 
 function state(chosen) {
