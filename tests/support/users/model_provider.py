@@ -44,6 +44,7 @@ class StandInProvider:
         status: Of its answers to known keys.
         body: Of these answers; ``None`` for the one that fits the request.
         is_silent: Whether it takes requests and answers none.
+        is_endless: Whether its answers have no end.
     """
 
     network: PublicNetwork
@@ -53,6 +54,7 @@ class StandInProvider:
     status: int = 200
     body: bytes | None = None
     is_silent: bool = False
+    is_endless: bool = False
 
     @property
     def client(self) -> ModelProviderClient:
@@ -72,13 +74,17 @@ class StandInProvider:
         key = head.get("authorization", "").removeprefix("Bearer ") or head.get("x-api-key") or head.get("api-key")
         status = self.status if key in self.keys else 401
         body = self.body if self.body is not None else json.dumps(self._content(lines[0])).encode()
+        length = "" if self.is_endless else f"content-length: {len(body)}\r\n"
         with contextlib.suppress(ConnectionError):
             writer.write(
                 f"HTTP/1.1 {status} X\r\nlocation: https://elsewhere.example.org/\r\nconnection: close\r\n"
-                f"content-length: {len(body)}\r\n\r\n".encode()
+                f"{length}\r\n".encode()
                 + body
             )
             await writer.drain()
+            while self.is_endless:
+                writer.write(b" " * 1_000)
+                await writer.drain()
         writer.close()
 
     def _content(self, request: str) -> object:

@@ -166,7 +166,8 @@ def _secrets(payload: Payload) -> dict[str, str]:
     endpoint = payload.settings.endpoint
     # The router's token is of no use beside the user's own key; without it, its renewal asks the agent for no turn.
     model = {OWN_KEY_VARIABLE: endpoint.key} if endpoint else {TOKEN_VARIABLE: payload.secrets.model_token}
-    return {"API_SERVER_KEY": payload.secrets.api_server_key, **model, **_socket(payload)}
+    keys = {"API_SERVER_KEY": payload.secrets.api_server_key, **model}
+    return keys | _socket(payload)
 
 
 def _socket(payload: Payload) -> dict[str, str]:

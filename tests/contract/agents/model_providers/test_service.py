@@ -116,8 +116,9 @@ async def test_answers(
 async def test_an_answer_without_an_end_is_cut(
     providers: ModelProviders, ada: Instance, provider: StandInProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "LONGEST_ANSWER", 1_000)
-    provider.body = b'{"data": [' + b'{"id": "gpt-5.2"},' * 1_000 + b'{"id": "gpt-5.2"}]}'
+    monkeypatch.setattr(clients, "LONGEST_ANSWER", 10_000)
+    monkeypatch.setattr(clients, "WITHIN_S", 5.0)
+    provider.is_endless = True
     with pytest.raises(UnverifiedKeyError, match="without a list"):
         await chosen(providers, ada, BY_ID["openai"])
 
