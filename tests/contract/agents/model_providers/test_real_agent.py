@@ -16,12 +16,16 @@ from uuid import uuid4
 import pytest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hermesops.agents.instances.steps.personalise import endpoint_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.providers.table import FOREIGN_SIGN_INS, PROVIDERS
-from hermesops.programs.node.instance.agent.installation import Base, Route
+from hermesops.programs.node.instance.agent.installation import Base
+from hermesops.programs.node.instance.agent.installation import Route as ModelRoute
 from hermesops.programs.node.instance.render import OWN_KEY_VARIABLE, managed_config, managed_environment
 from hermesops.wire.model_endpoint import ModelEndpoint
 from hermesops.wire.protocol import Identity, Payload, Secrets
@@ -32,10 +36,10 @@ from tests.support.suite.prerequisites import require
 from tests.support.users.api import served
 from tests.support.users.model_provider import choice_of
 
-pytestmark = [pytest.mark.turns(55), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.turns(75), pytest.mark.timeout(600)]
 
 KEY = "sk-proj-0123456789abcdef0123456789abcdef"
-BASE = Base("none", "none", "/nowhere", 8642, (Route("claude-haiku", 200_000),), (), {"agent": {}}, {}, {})
+BASE = Base("none", "none", "/nowhere", 8642, (ModelRoute("claude-haiku", 200_000),), (), {"agent": {}}, {}, {})
 
 REGISTRY = """
 import json
@@ -185,11 +189,38 @@ class Keyed:
         await send({"type": "http.response.body", "body": b"{}"})
 
 
+async def respond(request: Request) -> Response:
+    """Echo the last input as OpenAI's Responses API streams it."""
+    body = await request.json()
+    text = f"echo: {json.dumps(body['input'][-1])}"
+    content = {"type": "output_text", "text": text, "annotations": []}
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [content]}
+    usage: dict[str, Any] = {"input_tokens": 7, "output_tokens": 7, "total_tokens": 14}
+    usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    whole = {"id": "resp_1", "object": "response", "created_at": 1, "model": body["model"], "output": [item]}
+    whole |= {"status": "completed", "usage": usage, "tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
+    place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {**whole, "status": "in_progress", "output": [], "usage": None}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": "response.output_text.delta", "delta": text, "logprobs": [], **place},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": whole},
+    ]
+    if not body.get("stream"):
+        return JSONResponse(whole)
+    lines = (
+        f"event: {event['type']}\ndata: {json.dumps({**event, 'sequence_number': number})}\n\n"
+        for number, event in enumerate(events)
+    )
+    return Response("".join(lines), media_type="text/event-stream")
+
+
 @pytest.fixture
 async def provider_url() -> AsyncIterator[str]:
     Keyed.asked = ()
-    model = gateway.model()
-    async with served(Starlette(routes=model.routes, middleware=[Middleware(Keyed)])) as url:
+    routes = [*gateway.model().routes, Route("/v1/responses", respond, methods=["POST"])]
+    async with served(Starlette(routes=routes, middleware=[Middleware(Keyed)])) as url:
         yield f"{url}/v1"
 
 
@@ -211,6 +242,16 @@ async def test_a_real_gateway_answers_a_turn_with_the_users_key(
     home = tmp_path / "agent"
     holders = [file for file in await asyncio.to_thread(lambda: list(home.rglob("*"))) if holds_key(file)]
     assert [file.relative_to(home).as_posix() for file in holders] == [".env"], "and in no file of the agent's own"
+
+
+async def test_a_real_gateway_answers_in_the_form_of_responses(python: Path, provider_url: str, tmp_path: Path) -> None:
+    settings = Settings(endpoint=ModelEndpoint("openai", provider_url, "codex_responses", "gpt-5.2", KEY))
+    nowhere, ada = "http://127.0.0.1:9/v1", InstanceId(str(uuid4()))
+    async with gateway.running(tmp_path / "agent", python, ada, nowhere, {}, settings=settings) as agent:
+        answer = await agent.answer("hello there")
+    assert answer.startswith("echo: ")
+    assert "hello there" in answer
+    assert "/v1/responses own" in Keyed.asked
 
 
 def holds_key(file: Path) -> bool:
