@@ -77,7 +77,9 @@ def _judge_content(choice: ProviderChoice, reply: ProviderReply) -> Verdict:
             models = reply.models
             if models is None:
                 return Verdict(KeyOutcome.UNKNOWN, f"{title} answers without a list of models")
-            return _ACCEPTED if choice.model in models else _no_model(choice)
+            # A short name stands for its newest version, which alone is in some lists; a model of one's own in none.
+            is_listed = any(name == choice.model or name.startswith(f"{choice.model}-") for name in models)
+            return _ACCEPTED if is_listed else Verdict(KeyOutcome.UNKNOWN, _unlisted(choice))
         case KeyCheck.TURN:
             is_answer = isinstance(body.get("choices"), list)
             return _ACCEPTED if is_answer else Verdict(KeyOutcome.UNKNOWN, f"{title} answers in another form")
@@ -93,6 +95,12 @@ def _judge_content(choice: ProviderChoice, reply: ProviderReply) -> Verdict:
 
 def _refused(words: str) -> Verdict:
     return Verdict(KeyOutcome.REFUSED, words)
+
+
+def _unlisted(choice: ProviderChoice) -> str:
+    return (
+        f"{choice.facts.title} accepts the key, and lists no model {choice.model}; one is named {choice.facts.example}"
+    )
 
 
 def _no_model(choice: ProviderChoice) -> Verdict:

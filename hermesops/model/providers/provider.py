@@ -41,6 +41,7 @@ class ModelProvider:
         hosts: Endings of the hosts of accounts' own addresses.
         api_mode: Form of requests.
         check: How it is asked about a key.
+        list_query: Query by which it lists all of its models at once.
         key_header: Header that holds the key in that request; the agent itself sends ``Authorization``.
         keys: Beginnings of its keys; empty for any.
         marks: Beginnings that keys of no other provider have.
@@ -57,6 +58,7 @@ class ModelProvider:
     hosts: tuple[str, ...] = ()
     api_mode: str = CHAT
     check: KeyCheck = KeyCheck.MODELS
+    list_query: str = ""
     key_header: str = "authorization"
     keys: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()

@@ -41,6 +41,7 @@ PROVIDERS: tuple[ModelProvider, ...] = (
         "anthropic",
         "https://api.anthropic.com/v1",
         "claude-sonnet-4-5",
+        list_query="?limit=1000",  # 20 without it
         key_header="x-api-key",
         keys=("sk-ant-api",),
         marks=("sk-ant-",),
@@ -231,6 +232,7 @@ PROVIDERS: tuple[ModelProvider, ...] = (
         "fireworks",
         "https://api.fireworks.ai/inference/v1",
         "accounts/fireworks/models/kimi-k2p6",
+        check=KeyCheck.TURN,  # its list has some of its models
         keys=("fw_",),
         marks=("fw_",),
         names=ModelNames.VENDOR,

@@ -67,6 +67,7 @@ class ModelProviderClient:
     async def ask(self, choice: ProviderChoice) -> ProviderReply:
         """Ask the chosen provider about the key, once; whatever fails on the way is no answer."""
         method, path = _PATHS[choice.facts.check]
+        query = choice.facts.list_query if choice.facts.check is KeyCheck.MODELS else ""
         parts = urlsplit(choice.address)
         content = _question(choice) if method == "POST" else None
         try:
@@ -75,7 +76,7 @@ class ModelProviderClient:
                 self.network.stream(
                     method,
                     parts.hostname or "",
-                    f"{parts.path}{path}",
+                    f"{parts.path}{path}{query}",
                     headers=_headers(choice),
                     content=content,
                     within_s=WITHIN_S,

@@ -58,7 +58,11 @@ async def test_each_provider_accepts_a_key_by_one_request_to_its_own_address(
         [(line, head, body)] = provider.asked
         provider.asked.clear()
         address = facts.base_url or OWN_ADDRESSES[facts.id]
-        path = {KeyCheck.MODELS: "/models", KeyCheck.KEY: "/key", KeyCheck.TURN: "/chat/completions"}[facts.check]
+        path = {
+            KeyCheck.MODELS: f"/models{facts.list_query}",
+            KeyCheck.KEY: "/key",
+            KeyCheck.TURN: "/chat/completions",
+        }[facts.check]
         assert f"https://{head['host']}{line.split()[1]}" == f"{address}{path}"
         assert key_for(facts) in head[facts.key_header]
         assert body is None or (body["model"], body["max_tokens"]) == (facts.example, 16)
@@ -85,7 +89,7 @@ ANSWERS: dict[str, tuple[str, int, bytes, type, str]] = {
     "no right": ("openai", 403, b"{}", UsageError, "rights of the key"),
     "google's bad key": ("gemini", 400, b'{"reason": "API_KEY_INVALID"}', UsageError, "refuses the key"),
     "no model": ("zai", 404, b"{}", UsageError, "has no model glm-5"),
-    "other models": ("openai", 200, b'{"data": [{"id": "gpt-1"}]}', UsageError, "has no model gpt-5.2"),
+    "other models": ("openai", 200, b'{"data": [{"id": "gpt-1"}]}', UnverifiedKeyError, "lists no model gpt-5.2"),
     "a used up limit": ("openrouter", 200, b'{"data": {"limit_remaining": 0}}', UsageError, "is used up"),
     "busy": ("openai", 429, b"{}", UnverifiedKeyError, "too many requests"),
     "broken": ("openai", 500, b"{}", UnverifiedKeyError, "answers 500"),
@@ -95,7 +99,13 @@ ANSWERS: dict[str, tuple[str, int, bytes, type, str]] = {
     "no list": ("openai", 200, b'{"data": {}}', UnverifiedKeyError, "without a list"),
     "half a list": ("openai", 200, b'{"data": [{"id": "x"}], "has_more": true}', UnverifiedKeyError, "a list"),
     "deep": ("openai", 200, b"[" * 5_000, UnverifiedKeyError, "without a list"),
-    "numbers": ("openai", 200, b'{"data": [1, null, {"id": 7}, {"id": "gpt-1"}]}', UsageError, "has no model"),
+    "numbers": (
+        "openai",
+        200,
+        b'{"data": [1, null, {"id": 7}, {"id": "gpt-1"}]}',
+        UnverifiedKeyError,
+        "lists no model",
+    ),
     "no turn": ("zai", 200, b'{"choices": "pong"}', UnverifiedKeyError, "another form"),
     "no key": ("openrouter", 200, b"[]", UnverifiedKeyError, "another form"),
     "hostile words": ("openai", 418, b"\xe2\x80\xae\x1b[2J", UnverifiedKeyError, "answers 418"),
@@ -111,6 +121,15 @@ async def test_answers(
         await chosen(providers, ada, BY_ID[name])
     assert type(raised.value) is kind
     assert raised.value.message.isprintable()
+
+
+async def test_a_short_name_of_a_model_stands_for_its_versions(
+    providers: ModelProviders, ada: Instance, provider: StandInProvider
+) -> None:
+    provider.models = ("claude-sonnet-4-5-20250929",)
+    assert await chosen(providers, ada, BY_ID["anthropic"])
+    with pytest.raises(UnverifiedKeyError, match="accepts the key, and lists no model claude-sonnet-4x;"):
+        await chosen(providers, ada, BY_ID["anthropic"], model="claude-sonnet-4x")
 
 
 async def test_an_answer_without_an_end_is_cut(
