@@ -23,6 +23,7 @@ from hermesops.model.ids import (
     user_id_of,
 )
 from hermesops.model.plan import Plan
+from hermesops.model.providers.choice import ProviderChoice
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.registry.encryption.sealing import place
 from hermesops.store.registry.repositories.base import Repository
@@ -297,6 +298,7 @@ NO_SETTINGS = "{}"
 """Default settings, before they are sealed."""
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(InstanceSettings))
+_OF_PROVIDER = frozenset(field.name for field in dataclasses.fields(ProviderChoice))
 
 
 class InstanceSecretRepository(Repository):
@@ -347,6 +349,7 @@ class InstanceSecretRepository(Repository):
     def _open_settings(self, sealed: str, column: str, instance_id: InstanceId) -> InstanceSettings:
         values = json.loads(self._context.sealer.unseal(sealed, place=_place(column, instance_id)))
         unknown = values.keys() - _FIELDS
+        unknown |= (values.get("provider") or {}).keys() - _OF_PROVIDER
         if unknown:
             raise BrokenInvariantError(
                 f"instance {instance_id} has settings that this hermesops does not know: {', '.join(sorted(unknown))}"
