@@ -75,16 +75,20 @@ class ProviderChoice:
 def completed(
     before: ProviderChoice | None, provider: str, *, model: str, key: str = "", base_url: str = ""
 ) -> ProviderChoice:
-    """Check a choice that may leave out what stays: another model with the same key at the same address.
+    """Check a choice that may leave out what stays: model, key and address of the same provider.
+
+    The key stays at its address only.
 
     Raises:
         UsageError: As ``choose``; or the key is left out and there is none for this provider and address.
     """
+    kept = before if before and before.provider == provider else None
+    model = model or (kept.model if kept else "")
     if key:
-        return choose(provider, model=model, key=key, base_url=base_url)
-    if before is None or before.provider != provider or base_url.rstrip("/") not in {"", before.base_url}:
+        return choose(provider, model=model, key=key, base_url=base_url or (kept.base_url if kept else ""))
+    if kept is None or base_url.rstrip("/") not in {"", kept.base_url}:
         raise UsageError("give the key of this provider")
-    return choose(provider, model=model or before.model, key=before.key, base_url=before.base_url)
+    return choose(provider, model=model, key=kept.key, base_url=kept.base_url)
 
 
 def choose(provider: str, *, model: str, key: str, base_url: str = "") -> ProviderChoice:

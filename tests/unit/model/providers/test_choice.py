@@ -175,6 +175,8 @@ def test_another_model_keeps_the_key_and_another_address_does_not() -> None:
     before = choice_of(CUSTOM_ROW)
     after = completed(before, CUSTOM, model="other")
     assert (after.model, after.key, after.base_url) == ("other", before.key, before.base_url)
+    other_key = completed(before, CUSTOM, model="", key="another-key-of-it")
+    assert (other_key.model, other_key.key, other_key.base_url) == (before.model, "another-key-of-it", before.base_url)
     for provider, address in ((CUSTOM, "https://other.example.org/v1"), ("openai", "")):
         with pytest.raises(UsageError, match="give the key"):
             completed(before, provider, model="gpt-5.2", base_url=address)
