@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import Reason, result, table
+from hermesops.cli.console import Reason, result, say, table
 from hermesops.cli.options.files import read
 from hermesops.cli.options.instance import DryRun, User, Wait, find_instance, preview_operation, run_operation, why
 from hermesops.cli.views.instance.model_provider import provider_lines
@@ -84,7 +84,8 @@ def _change(
 
 
 def model_providers() -> None:
-    """List the model providers whose keys users may bring, and those that cannot be used with a key."""
-    rows = shapes.offered()
+    """List the model providers whose keys users may bring, and those that no key opens."""
+    rows, closed = shapes.offered(), shapes.not_offered()
     columns = ("id", "title", "model", "key", "verified_by", "note")
-    table("model-providers", "providers", columns, rows, "none", beside={"not_offered": shapes.not_offered()})
+    table("model-providers", "providers", columns, rows, "none", beside={"not_offered": closed})
+    say(f"no key opens {', '.join(str(row['agent_id']) for row in closed)}: --json says why, and what to use instead")
