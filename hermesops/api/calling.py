@@ -9,9 +9,10 @@ from hermesops.a2a.application import A2A, A2AParts
 from hermesops.a2a.handler import Handler
 from hermesops.a2a.pushes import notification
 from hermesops.api import problems
+from hermesops.base.network.public_hosts import PublicNetwork
 from hermesops.model.chat.caller import Caller
 from hermesops.serving.limits import Limits, TooManyError
-from hermesops.users.callers.pushes import PushNetwork, PushSender, TaskNotices
+from hermesops.users.callers.pushes import PushSender, TaskNotices
 from hermesops.users.callers.service import Callers, CallingRows
 from hermesops.users.callers.tasks import AgentTasks
 from hermesops.users.chat.service import Chat
@@ -26,7 +27,7 @@ class Calling:
 
 
 def calling(
-    origin: str, callers: Callers, rows: CallingRows, chat: Chat, limits: Limits, network: PushNetwork
+    origin: str, callers: Callers, rows: CallingRows, chat: Chat, limits: Limits, network: PublicNetwork
 ) -> Calling:
     """Build the application of calls.
 

@@ -40,7 +40,13 @@ from hermesops.users.connections.mcp_proxy import NothingConnectedError, Session
 from hermesops.users.connections.service import NoSuchServiceError, StaleLinkError, TooManyConnectionsError
 from hermesops.users.messaging.inbound.door import UnsignedReportError
 from hermesops.users.messaging.inbound.links import NotOfferedError
-from hermesops.users.user_requests.refusals import HasPlanError, NoPlanError, NotSoldError, RequestRefusedError
+from hermesops.users.user_requests.refusals import (
+    HasPlanError,
+    KeyUnverifiedError,
+    NoPlanError,
+    NotSoldError,
+    RequestRefusedError,
+)
 from hermesops.users.user_requests.service import NoSuchRequestError, TooManyRequestsError
 
 MEDIA_TYPE = "application/problem+json"
@@ -62,6 +68,7 @@ STATUSES: tuple[tuple[type[HermesError], HTTPStatus, str, str], ...] = (
     (HasPlanError, HTTPStatus.CONFLICT, "has-plan", ""),
     (NoPlanError, HTTPStatus.CONFLICT, "no-plan", ""),
     (NotSoldError, HTTPStatus.CONFLICT, "not-sold", ""),
+    (KeyUnverifiedError, HTTPStatus.CONFLICT, "unverified", ""),
     (RequestRefusedError, HTTPStatus.CONFLICT, "refused", ""),
     (TooManyRequestsError, HTTPStatus.CONFLICT, "too-many-open", ""),
     (TooManyFilesError, HTTPStatus.CONFLICT, "too-many-files", ""),

@@ -25,6 +25,7 @@ from hermesops.api.server import Server
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
 from hermesops.app.users_container import RowsContainer, UsersContainer
+from hermesops.base.network.public_hosts import internet
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.model.billing.events import BillingState
@@ -32,7 +33,7 @@ from hermesops.model.billing.user_request import RequestState
 from hermesops.model.operation import Operation
 from hermesops.serving.limits import Limits
 from hermesops.settings.sections import WebSettings
-from hermesops.users.callers.pushes import PushSender, internet
+from hermesops.users.callers.pushes import PushSender
 from hermesops.users.chat.service import Chat
 from hermesops.users.connections.agent_calls import AgentCalls
 from hermesops.users.connections.service import Connections

@@ -163,6 +163,7 @@ class Container:
     instance_list = cached_property(parts.instances.instance_list)
     instance_policies = cached_property(parts.instances.policies)
     masked_settings = cached_property(parts.instances.masked_settings)
+    model_providers = cached_property(parts.instances.model_providers)
     instance_report = parts.instances.instance_report
     termination_policy = cached_property(parts.instances.termination_policy)
     token_directory = cached_property(parts.instances.token_directory)

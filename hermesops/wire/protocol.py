@@ -17,7 +17,7 @@ from hermesops.wire.strict_json import exactly, listed, mapping, matching, objec
 VERSION = 1
 """Version of the payload; a node understands its own and the one before."""
 
-TAKES = ("connector",)
+TAKES = ("connector", "endpoint")
 """Fields of a payload that nodes of before do not know; ``hermes-node status`` lists them."""
 
 PROGRAM = "/opt/hermes/node/hermes-node"
@@ -274,6 +274,8 @@ class Payload:
         for name in ("credential", "connector"):
             if fields[name] is None:  # a node of before it would not understand it
                 del fields[name]
+        if fields["settings"]["endpoint"] is None:  # as above
+            del fields["settings"]["endpoint"]
         return json.dumps(fields, sort_keys=True).encode()
 
     @classmethod

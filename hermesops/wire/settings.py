@@ -1,4 +1,4 @@
-"""A user's settings, checked: model, messengers, MCP servers, cron jobs, disabled tools. Pure.
+"""A user's settings, checked: model, messengers, MCP servers, cron jobs, disabled tools, own provider. Pure.
 
 Sources: ``plugins/platforms/*/plugin.yaml``, ``gateway/config.py``, and ``parse_schedule`` and ``parse_duration`` in
 ``cron/jobs.py`` of hermes-agent 0.19.0.
@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from hermesops.wire.errors import BadRequestError
+from hermesops.wire.model_endpoint import ModelEndpoint
 from hermesops.wire.strict_json import exactly, listed, mapping, matching, one_line, string
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}")
@@ -54,7 +55,11 @@ ADAPTER_OF = {
 
 @dataclass(frozen=True)
 class Settings:
-    """A user's settings; the fields of ``hermesops.model.fleet.instance.InstanceSettings``."""
+    """A user's settings, as a machine needs them.
+
+    Attributes:
+        endpoint: The user's own model provider; ``None`` for the platform's router, where ``model`` names a route.
+    """
 
     model: str = ""
     personality: str = ""
@@ -62,6 +67,7 @@ class Settings:
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     cron: tuple[Mapping[str, Any], ...] = ()
     disabled_tools: tuple[str, ...] = ()
+    endpoint: ModelEndpoint | None = None
 
     @classmethod
     def parse(cls, raw: object) -> "Settings":
@@ -74,7 +80,7 @@ class Settings:
         exactly(
             fields,
             "settings",
-            optional={"model", "personality", "messengers", "mcp_servers", "cron", "disabled_tools"},
+            optional={"model", "personality", "messengers", "mcp_servers", "cron", "disabled_tools", "endpoint"},
         )
         servers = mapping(fields.get("mcp_servers", {}), "settings.mcp_servers")
         return cls(
@@ -90,6 +96,7 @@ class Settings:
                 matching(name, _NAME, "settings.disabled_tools")
                 for name in listed(fields.get("disabled_tools", []), "settings.disabled_tools")
             ),
+            endpoint=ModelEndpoint.parse(fields["endpoint"]) if "endpoint" in fields else None,
         )
 
 

@@ -69,7 +69,8 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
 
 
 OF_A_USER = [
-    *(f"instance {verb} {SLIP}" for verb in ("settings", "policy", "show", "verify", "logs", "restart")),
+    *(f"instance {verb} {SLIP}" for verb in ("settings", "policy", "model-provider", "show", "verify", "logs")),
+    f"instance restart {SLIP}",
     *(f"instance {verb} {SLIP} --reason t" for verb in ("export", "suspend", "resume", "terminate", "shell")),
     f"instance chat {SLIP} hello --reason t",
     f"instance exec {SLIP} --reason t -- true",

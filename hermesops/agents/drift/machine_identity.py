@@ -4,7 +4,7 @@ It writes nowhere: ``rebuild`` and ``orphans`` judge the answers.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 
 from hermesops.errors import HermesError
@@ -13,12 +13,16 @@ from hermesops.model.billing.route import ModelToken
 from hermesops.model.fleet.instance import InstanceSettings, InstanceStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, UserId
 from hermesops.model.plan import Plan
+from hermesops.model.providers.choice import ProviderChoice
+from hermesops.model.providers.table import BY_ID
 from hermesops.model.recovery.recovered import Recovered
 from hermesops.vendor.channel import Channel, NoSuchFileError
 from hermesops.vendor.justavps.wire import Machine, MachineStatus
 from hermesops.wire.errors import BadRequestError
 from hermesops.wire.layout import Layout
+from hermesops.wire.model_endpoint import ModelEndpoint
 from hermesops.wire.protocol import Credential, Payload, identity_from_json
+from hermesops.wire.settings import Settings
 
 _LAYOUT = Layout()
 
@@ -105,12 +109,26 @@ def recovered_from(
         region=machine.region,
         image_id=ImageId(machine.image_id) if machine.image_id else None,
         created_at=machine.created_at or datetime.now(UTC),
-        settings=InstanceSettings(**asdict(payload.settings)),
+        settings=_settings(payload.settings),
         api_server_key=payload.secrets.api_server_key,
         model_token_generation=its_own.generation if its_own else 1,
         model_token_expires_at=datetime.fromtimestamp(its_own.expires_at, UTC) if its_own else None,
         doubt=_doubt(MachineId(machine.id), instance_id, issued, certified),
     )
+
+
+def _settings(settings: Settings) -> InstanceSettings:
+    """The settings that a payload describes; when its key was verified is not in it."""
+    values = {name: value for name, value in asdict(settings).items() if name != "endpoint"}
+    return replace(InstanceSettings(**values), provider=_choice(settings.endpoint) if settings.endpoint else None)
+
+
+def _choice(endpoint: ModelEndpoint) -> ProviderChoice | None:
+    facts = BY_ID.get(endpoint.provider)
+    if facts is None:
+        return None
+    own = endpoint.base_url if facts.needs_address else ""
+    return ProviderChoice(facts.id, endpoint.model, endpoint.key, own)
 
 
 def _doubt(

@@ -157,7 +157,9 @@ def _liveness(
     samples: Sequence[HealthSample], changed_at: datetime, latest: HealthSample | None, *, has_router: bool
 ) -> Liveness:
     turns = [each.outcome for each in samples if each.at > changed_at and each.outcome is not TurnOutcome.NOT_TAKEN]
-    exercised = TurnOutcome.ANSWERED in turns or (has_router and bool(turns))
+    # Of an agent with its user's own provider nobody takes a turn: that its gateway answers is all that can be seen.
+    is_spared = any(each.at > changed_at and each.is_answering and not each.takes_turns for each in samples)
+    exercised = TurnOutcome.ANSWERED in turns or (has_router and bool(turns)) or is_spared
     # One turn may fail by itself; two in a row do not while others' turns are answered.
     failed = "the agent takes no turn" if has_router and turns[-2:] == [TurnOutcome.FAILED] * 2 else ""
     return Liveness(latest.is_answering if latest else None, exercised, failed)

@@ -59,6 +59,14 @@ def no_backup(instance: Instance) -> RefusedError:
     return RefusedError(f"{instance.title} has no backup", hint=Hint(("backup", "create", instance.title)))
 
 
+def knows_no_provider(instance: Instance) -> RefusedError:
+    """The machine's hermes-node is older than users' own model providers."""
+    return RefusedError(
+        f"hermes-node on the machine of {instance.title} is older than model providers of users",
+        hint=Hint(("fleet", "converge", instance.title), "brings it the present one; then repeat the command"),
+    )
+
+
 def machine_silent(instance: Instance) -> UnavailableError:
     """A machine that has to answer does not."""
     return UnavailableError(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.requests.termination import TerminationPolicy
     from hermesops.agents.instances.settings.masked import MaskedSettings
     from hermesops.agents.instances.settings.policies import InstancePolicies
+    from hermesops.agents.model_providers.service import ModelProviders
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
     from hermesops.errors import HermesError
@@ -58,6 +59,15 @@ def masked_settings(container: "Container") -> "MaskedSettings":
     from hermesops.agents.instances.settings.masked import MaskedSettings
 
     return MaskedSettings(container.registry)
+
+
+def model_providers(container: "Container") -> "ModelProviders":
+    """Checks users' own model providers, and asks them about keys."""
+    from hermesops.agents.model_providers.service import ModelProviders
+    from hermesops.base.network.public_hosts import internet
+    from hermesops.vendor.model_providers.client import ModelProviderClient
+
+    return ModelProviders(container.registry, ModelProviderClient(internet()), container.report)
 
 
 def mass_changes(container: "Container") -> "MassChanges":

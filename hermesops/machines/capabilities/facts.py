@@ -101,6 +101,18 @@ FACTS: tuple[Fact, ...] = (
         "tests/unit/programs/node/instance/test_render.py",
     ),
     Fact(
+        "config: providers by name, with base_url, key_env and api_mode, as model.provider custom:NAME",
+        {"0.18": "yes; summaries and pictures go there, too"},
+        "READ 0.18.2 and RUN 0.19.0: hermes_cli/runtime_provider.py, agent/auxiliary_client.py; not read in later ones",
+        (
+            f"{_NODE}/instance/render.py",
+            "hermesops/wire/model_endpoint.py",
+            "hermesops/model/providers/choice.py",
+            "hermesops/model/providers/table.py",
+        ),
+        "tests/contract/agents/model_providers/test_real_agent.py",
+    ),
+    Fact(
         "config: adapters that are imported unless disabled",
         {"0.18": "20 messengers", "0.20": "20 messengers, a2a-platform, buzz-platform"},
         "READ 0.19.0: plugins/platforms/*/plugin.yaml; ISSUE PR 77109; LATER (without homeassistant-platform)",

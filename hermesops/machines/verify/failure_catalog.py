@@ -109,6 +109,8 @@ def _refusal(observations: Observations, expected: Expected) -> Iterator[Finding
 
 
 def _model(observations: Observations) -> Iterator[Finding]:
+    if observations.has_own_provider and observations.has_model_key:
+        return
     if not observations.has_model_key or observations.router_status in _UNAUTHORISED:
         what = (
             f"the model router answers {observations.router_status} to the instance's token"

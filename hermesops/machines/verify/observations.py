@@ -37,6 +37,7 @@ class Observations:
         filesystem: Of ``home``, as the gateway sees it; empty when it does not run.
         skills: How many are there; -1 without the folder.
         user_settings: Bytes of the user's own ``config.yaml``; -1 without that file.
+        has_own_provider: Whether the agent asks its user's own model provider, in the place of the router.
         chat: The result of one turn; empty when none was tried.
     """
 
@@ -55,6 +56,7 @@ class Observations:
     model: str = ""
     key_variable: str = ""
     has_model_key: bool = False
+    has_own_provider: bool = False
     router_status: int = 0
     router_reason: str = ""
     offered: tuple[str, ...] = ()
@@ -92,6 +94,7 @@ class Observations:
             model=str(model.get("name") or ""),
             key_variable=str(model.get("key_variable") or ""),
             has_model_key=bool(model.get("has_key")),
+            has_own_provider=model.get("own") is True,
             router_status=int(model.get("router_status") or 0),
             router_reason=str(model.get("reason") or ""),
             offered=tuple(model.get("offered") or ()),

@@ -28,7 +28,7 @@ _SHORTEST = 8
 
 
 def masked(settings: InstanceSettings) -> dict[str, object]:
-    """The settings as an operator may see them."""
+    """The settings as an operator may see and replace them: all but the user's own model provider."""
     return {
         "model": settings.model,
         "personality": settings.personality,
@@ -37,6 +37,15 @@ def masked(settings: InstanceSettings) -> dict[str, object]:
         "cron": [dict(job) for job in settings.cron],
         "disabled_tools": list(settings.disabled_tools),
     }
+
+
+def shown_provider(settings: InstanceSettings) -> dict[str, object] | None:
+    """The user's own model provider without its key; ``None`` for the platform's router."""
+    choice = settings.provider
+    if choice is None:
+        return None
+    shown = {"id": choice.provider, "model": choice.model, "base_url": choice.base_url or None}
+    return {**shown, "verified_at": choice.verified_at or None}
 
 
 def outline(settings: InstanceSettings) -> dict[str, object]:
@@ -48,6 +57,7 @@ def outline(settings: InstanceSettings) -> dict[str, object]:
         "mcp_servers": sorted(settings.mcp_servers),
         "cron": [job["cron"] for job in settings.cron],
         "disabled_tools": sorted(settings.disabled_tools),
+        **({"provider": shown_provider(settings)} if settings.provider else {}),
     }
 
 
@@ -59,7 +69,7 @@ def changed(before: InstanceSettings, after: InstanceSettings) -> list[str]:
 
 def secrets_in(settings: InstanceSettings) -> tuple[str, ...]:
     """Every text in the settings that must not appear, as in a log."""
-    texts = [*settings.messengers.values()]
+    texts = [*settings.messengers.values(), *((settings.provider.key,) if settings.provider else ())]
     for text in _covered(settings.mcp_servers):
         # As "Bearer KEY", "--key=KEY" or "?key=KEY": a log may repeat the key alone.
         texts += [text, *_SEPARATORS.split(text)]

@@ -44,6 +44,7 @@ class NodeState:
             of no certificates, or nobody gives any.
         names: What its certificate says; ``None`` while it has none that counts.
         takes_connector: Whether it understands a payload with a connector.
+        takes_endpoint: Whether it understands one with a user's own model provider.
     """
 
     instance_id: InstanceId | None
@@ -55,6 +56,7 @@ class NodeState:
     request: str | None = None
     names: MachineNames | None = None
     takes_connector: bool = True
+    takes_endpoint: bool = True
 
 
 class Answer(StrEnum):

@@ -1,14 +1,16 @@
 """One user's Hermes: the row that outlives its machines, its settings, services and rollout policy."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, time
 from enum import StrEnum
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from hermesops.model.fleet.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
 from hermesops.model.plan import Plan
+from hermesops.model.providers.choice import ProviderChoice, from_values
 
 
 class InstanceStatus(StrEnum):
@@ -30,6 +32,7 @@ class InstanceSettings:
         messengers: Environment variables of messengers by name (``TELEGRAM_BOT_TOKEN`` …); secret.
         mcp_servers: hermes-agent's ``mcp_servers`` entries by name; may hold secrets.
         cron: Jobs made on the first start: ``{"cron": …, "prompt": …, "enabled": …}``.
+        provider: The user's own model provider; ``None`` for the platform's router, where alone ``model`` counts.
     """
 
     model: str = ""
@@ -38,6 +41,28 @@ class InstanceSettings:
     mcp_servers: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
     cron: tuple[Mapping[str, object], ...] = ()
     disabled_tools: tuple[str, ...] = ()
+    provider: ProviderChoice | None = None
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> "InstanceSettings":
+        """Settings as they are stored.
+
+        Raises:
+            TypeError: There is a field that this hermesops does not know.
+        """
+        raw = dict(values)
+        for name in ("cron", "disabled_tools"):
+            raw[name] = tuple(raw.get(name, ()))
+        if provider := raw.pop("provider", None):
+            raw["provider"] = from_values(provider)
+        return cls(**raw)
+
+    def to_values(self) -> dict[str, Any]:
+        """The settings to be stored; without a field that hermesops of before did not know, unless it is used."""
+        values = asdict(self)
+        if self.provider is None:
+            del values["provider"]
+        return values
 
 
 @dataclass(frozen=True)

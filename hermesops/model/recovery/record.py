@@ -52,7 +52,7 @@ class RecoveryRecord:
                 **{name: getattr(instance, name) for name in _TEXTS},
                 "epoch": instance.epoch,
                 "created_at": instance.created_at.isoformat(),
-                "settings": asdict(instance.settings),
+                "settings": instance.settings.to_values(),
                 "model_token_generation": instance.model_token_generation,
             },
             "password": self.password,
@@ -99,13 +99,11 @@ _TEXTS = (
     "image_id",
     "api_server_key",
 )
-_TUPLES = ("cron", "disabled_tools")
 
 
 def _instance(raw: Mapping[str, Any]) -> Recovered:
     known = {setting.name for setting in fields(InstanceSettings)}
     settings = {name: value for name, value in raw["settings"].items() if name in known}
-    settings |= {name: tuple(settings.get(name, ())) for name in _TUPLES}
     return Recovered(
         id=InstanceId(raw["id"]),
         user_id=UserId(raw["user_id"]),
@@ -120,7 +118,7 @@ def _instance(raw: Mapping[str, Any]) -> Recovered:
         region=str(raw["region"]),
         image_id=ImageId(raw["image_id"]) if raw["image_id"] else None,
         created_at=datetime.fromisoformat(raw["created_at"]),
-        settings=InstanceSettings(**settings),
+        settings=InstanceSettings.from_values(settings),
         api_server_key=str(raw["api_server_key"]),
         model_token_generation=int(raw["model_token_generation"]),
     )

@@ -16,7 +16,7 @@ READING = frozenset(
         ),
         *("billing list", "billing show", "user caller list", "user show"),
         *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top", "fleet usage"),
-        *("identity list", "identity show", "instance list"),
+        *("identity list", "identity show", "instance list", "instance model-providers"),
         *("instance logs", "instance show", "instance timeline", "instance verify"),
         *("message list", "message show", "messenger check", "messenger list"),
         *("job list", "operation list", "operation show", "platform logs", "platform show", "pool list"),
@@ -46,7 +46,7 @@ READING_ON_MACHINES = frozenset(
 def is_reading(command: tuple[str, ...]) -> bool:
     """Whether a command, in its words after ``hermesops``, changes nothing."""
     match command:
-        case ("instance", "settings", user):
+        case ("instance", "settings" | "model-provider", user):
             return not user.startswith("-")
         case ("instance", "exec", user, script, *reason):
             is_why = not reason or (len(reason) == len(("--reason", "why")) and reason[0] == "--reason")

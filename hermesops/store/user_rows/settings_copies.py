@@ -1,7 +1,7 @@
 """Rows of ``settings_copies``: what users may set of their agents, for processes without the registry's key."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.fleet.instance import InstanceSettings
 from hermesops.model.ids import InstanceId, UserId
+from hermesops.model.providers.choice import from_values
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
 from hermesops.store.registry.repositories.base import insert_or_update
@@ -30,7 +31,7 @@ class SettingsCopy:
     """Settings of a user's agent as a worker last copied them.
 
     Attributes:
-        settings: Those that a user may set; the others have their defaults.
+        settings: Those that a user may set; the others have their defaults, and the provider has no key.
         copied_at: ``None`` for settings that were never set, of which no copy is needed.
         is_stale: Whether they were changed since.
     """
@@ -86,6 +87,7 @@ class SettingsCopies:
             revision: Of these settings; a change meanwhile makes the copy stale, and the next look replaces it.
         """
         values = {name: getattr(settings, name) for name in _COPIED}
+        values["provider"] = asdict(settings.provider.without_key()) if settings.provider else None
         sealed = self._messages.seal(json.dumps(values), place=_place(instance_id))
         with self._database.writing() as connection:
             row = {"settings": sealed, "revision": revision, "copied_at": self._database.now(connection)}
@@ -97,8 +99,12 @@ class SettingsCopies:
         except RefusedError as error:
             raise CopyMissingError("the settings of your agent cannot be shown now") from error
         tools = tuple(map(str, values["disabled_tools"]))
+        provider = values.get("provider")  # copies of before have none
         return InstanceSettings(
-            model=str(values["model"]), personality=str(values["personality"]), disabled_tools=tools
+            model=str(values["model"]),
+            personality=str(values["personality"]),
+            disabled_tools=tools,
+            provider=from_values(provider) if provider else None,
         )
 
 

@@ -1,4 +1,4 @@
-"""What a user may set: model, personality and tools; by the same request as an operator's, under the same checks."""
+"""What a user may set: model, personality, tools and an own model provider; by the same request as an operator's."""
 
 import asyncio
 import hashlib
@@ -6,18 +6,24 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
+from hermesops.agents.model_providers.service import ModelProviders
 from hermesops.errors import RefusedError, UsageError
+from hermesops.model.access.masking import shown_provider
 from hermesops.model.billing.route import ROUTES
 from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.model.ids import UserId
 from hermesops.model.operation import LeaseHeldError, Operation
+from hermesops.model.providers.choice import ProviderChoice
 from hermesops.store.registry import Registry
 from hermesops.store.user_rows.settings_copies import SettingsCopies
 from hermesops.users.chat.service import NoAgentError
 from hermesops.wire.errors import BadRequestError
 from hermesops.wire.settings import Settings
 
-SETTABLE = frozenset({"model", "personality", "disabled_tools"})
+SETTABLE = frozenset({"model", "personality", "disabled_tools", "provider"})
+
+_UNCHANGED: Mapping[str, object] = {"id": "", "model": "", "key": "", "base_url": "", "unverified": False}
+"""Parts of a request for a model provider, as left out."""
 
 Patch = Callable[[InstanceSettings], InstanceSettings]
 
@@ -38,6 +44,7 @@ class UserSettings:
         tag: Names this state of them.
         is_stale: Whether they were changed since a worker copied them.
         models: Names that ``model`` can have.
+        provider: The user's own model provider, without its key; ``None`` for the platform's models.
     """
 
     model: str
@@ -45,6 +52,7 @@ class UserSettings:
     disabled_tools: tuple[str, ...]
     tag: str
     models: tuple[str, ...]
+    provider: ProviderChoice | None = None
     is_stale: bool = False
 
 
@@ -73,10 +81,12 @@ class AgentSettings:
 
     Attributes:
         configure: Opens the operation that gives an agent settings, as operators' requests do, and starts it.
+        providers: Checks a model provider of the user's own, and asks it about the key.
     """
 
     registry: Registry
     configure: Callable[[str, Patch, str], Awaitable[Operation]]
+    providers: ModelProviders
 
     async def change(self, user_id: UserId, changes: Mapping[str, object], *, tag: str, reason: str) -> str:
         """Change settings that are as ``tag`` says; returns the id of the operation.
@@ -86,7 +96,8 @@ class AgentSettings:
 
         Raises:
             ChangedMeanwhileError: They are not.
-            UsageError: A value cannot be.
+            UsageError: A value cannot be, or the model provider refuses the key.
+            UnverifiedKeyError: Nobody knows whether the provider accepts the key, and the user did not allow that.
             SettingsRefusedError: The agent takes none now, as while something else is done to it.
             UnavailableError: The agent's machine does not answer.
         """
@@ -94,7 +105,8 @@ class AgentSettings:
             raise UsageError(f"only {', '.join(sorted(SETTABLE))} can be set")
         instance = await asyncio.to_thread(self._instance, user_id)
         try:
-            operation = await self.configure(instance.user_id, patch_of(changes, tag), reason)
+            patch = patch_of(changes, tag, await self._provider(instance, changes.get("provider")))
+            operation = await self.configure(instance.user_id, patch, reason)
         except ChangedMeanwhileError:
             raise
         except (RefusedError, LeaseHeldError) as refused:
@@ -104,33 +116,58 @@ class AgentSettings:
     def _instance(self, user_id: UserId) -> Instance:
         return self.registry.instances.find(user_id)
 
+    async def _provider(self, instance: Instance, requested: object) -> ProviderChoice | None:
+        """The provider that a user requests, verified; ``None`` for the platform's models."""
+        fields = {**_UNCHANGED, **requested} if isinstance(requested, dict) else _UNCHANGED
+        words = {name: value for name, value in fields.items() if isinstance(value, str)}
+        if fields.keys() != _UNCHANGED.keys() or len(words) != len(_UNCHANGED) - 1:
+            raise UsageError("the model provider is malformed", field="provider")
+        if not words["id"]:
+            return None
+        return await self.providers.choose(
+            instance,
+            words["id"],
+            model=words["model"],
+            key=words["key"],
+            base_url=words["base_url"],
+            may_be_unknown=fields["unverified"] is True,
+        )
+
 
 def shown(settings: InstanceSettings) -> UserSettings:
     """The settings as their user sees them. Pure."""
     tools = tuple(settings.disabled_tools)
     models = tuple(route.name for route in ROUTES)
-    return UserSettings(settings.model, settings.personality, tools, tag_of(settings), models)
+    provider = settings.provider.without_key() if settings.provider else None
+    return UserSettings(settings.model, settings.personality, tools, tag_of(settings), models, provider)
 
 
 def tag_of(settings: InstanceSettings) -> str:
     """A name of this state of the settings, which tells nothing about it. Pure."""
-    text = json.dumps({name: value for name, value in asdict(settings).items() if name in SETTABLE}, sort_keys=True)
+    values = {name: value for name, value in asdict(settings).items() if name in SETTABLE}
+    values["provider"] = shown_provider(settings)  # a process without the key has the same tag
+    text = json.dumps(values, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def patch_of(changes: Mapping[str, object], tag: str) -> Patch:
-    """The patch that a user's request is; it is applied under the lease, so that ``tag`` is compared there. Pure."""
+def patch_of(changes: Mapping[str, object], tag: str, provider: ProviderChoice | None = None) -> Patch:
+    """The patch that a user's request is; it is applied under the lease, so that ``tag`` is compared there. Pure.
+
+    Args:
+        provider: The verified one, where the changes name the provider.
+    """
+    others = {name: value for name, value in changes.items() if name != "provider"}
 
     def patch(settings: InstanceSettings) -> InstanceSettings:
         if tag_of(settings) != tag:
             raise ChangedMeanwhileError("the settings were changed meanwhile; look at them again")
         try:
-            parsed = Settings.parse(dict(changes))
+            parsed = Settings.parse(others)
         except BadRequestError as error:
             raise UsageError(str(error)) from None
         if parsed.model and parsed.model not in {route.name for route in ROUTES}:
             raise UsageError("there is no such model", field="model")
-        values = asdict(InstanceSettings(**asdict(parsed)))
-        return replace(settings, **{name: values[name] for name in changes})
+        after = replace(settings, **{name: getattr(parsed, name) for name in others})
+        return replace(after, provider=provider) if "provider" in changes else after
 
     return patch

@@ -6,35 +6,28 @@ Source: A2A specification 1.0, section 4.3.3; RFC 6890 for addresses that are no
 import asyncio
 import hmac
 import re
-import ssl
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from hashlib import sha256
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from urllib.parse import urlsplit
 
 import httpx
 import structlog
 
-from hermesops.base.network.http import own_client
-from hermesops.base.network.variables import NetworkVariables
+from hermesops.base.network.public_hosts import PORT, NotPublicError, PublicNetwork, is_host
 from hermesops.base.waiting import pause
 from hermesops.errors import HermesError, RefusedError
 from hermesops.model.chat.caller import MOST_TRIES, Caller
 from hermesops.store.calling_rows.callers import AgentCallers
 from hermesops.store.calling_rows.pushes import MOST, DuePush, Push, TaskPushes
-from hermesops.users.callers.service import is_host
 from hermesops.users.callers.tasks import AgentTask, AgentTasks
 
-PORT = 443
 SIGNATURE = "x-hermesops-signature"
 TOKEN = "x-a2a-notification-token"  # noqa: S105 - a header's name
 LONGEST_URL, LONGEST_PROOF = 1_000, 1_000
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}")
-_NAT64 = IPv6Network("64:ff9b::/96")
 _SCHEMES = frozenset({"bearer", "basic"})
 _PROOF = re.compile(rf"[!-~]{{0,{LONGEST_PROOF}}}")
 _LOOK_S = 1.0
@@ -51,53 +44,6 @@ log = structlog.get_logger()
 
 class PushRefusedError(RefusedError):
     """The address may not be notified."""
-
-
-@dataclass(frozen=True)
-class PushNetwork:
-    """How addresses of notifications are reached.
-
-    Attributes:
-        resolve: Gives the addresses of a host.
-        is_allowed: Whether an address may be reached.
-        port: Of every host.
-        verify: Makes the TLS context.
-    """
-
-    resolve: Callable[[str], Awaitable[Sequence[str]]]
-    is_allowed: Callable[[str], bool]
-    port: int
-    verify: Callable[[], ssl.SSLContext]
-
-
-async def addresses_of(host: str) -> Sequence[str]:
-    """The addresses of a host, by the resolver of this computer.
-
-    Raises:
-        OSError: It has none, or the resolver does not answer.
-    """
-    answers = await asyncio.get_running_loop().getaddrinfo(host, PORT, type=1)
-    return [str(address[0]) for *_, address in answers]
-
-
-def is_of_internet(address: str) -> bool:
-    """Whether an address is one of the internet, of no private, shared or special network. Pure."""
-    parsed = ip_address(address.partition("%")[0])
-    if isinstance(parsed, IPv6Address):
-        parsed = _embedded(parsed) or parsed
-    return parsed.is_global and not parsed.is_multicast
-
-
-def _embedded(address: IPv6Address) -> IPv4Address | None:
-    """The address of IPv4 that an address of IPv6 leads to. Source: RFC 4291, 3056, 4380 and 6052."""
-    if address in _NAT64:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
-
-
-def internet() -> PushNetwork:
-    """The network of a platform."""
-    return PushNetwork(addresses_of, is_of_internet, PORT, NetworkVariables.of_process().tls_context)
 
 
 class TaskNotices:
@@ -188,7 +134,7 @@ class PushSender:
         callers: AgentCallers,
         tasks: AgentTasks,
         render: Callable[[Caller, AgentTask], bytes],
-        network: PushNetwork,
+        network: PublicNetwork,
     ) -> None:
         self._rows = rows
         self._callers = callers
@@ -240,30 +186,25 @@ class PushSender:
     async def _send(self, caller: Caller, push: Push, body: bytes) -> bool:
         """Send one notification to an address of the internet; whether its host took it."""
         parts = urlsplit(push.url)
-        host = (parts.hostname or "").lower()
+        path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         try:
-            async with asyncio.timeout(_WITHIN_S):
-                addresses = await self._network.resolve(host)
-                if not addresses or not all(map(self._network.is_allowed, addresses)):
-                    raise PushRefusedError("the host has an address that is none of the internet")
-                return await self._post(
-                    host, addresses[0], parts.path or "/", parts.query, _headers(caller, push, body), body
-                )
+            async with (
+                asyncio.timeout(_WITHIN_S),
+                self._network.stream(
+                    "POST",
+                    (parts.hostname or "").lower(),
+                    path,
+                    headers=_headers(caller, push, body),
+                    content=body,
+                    within_s=_WITHIN_S,
+                ) as response,
+            ):
+                return response.is_success
+        except NotPublicError as error:
+            raise PushRefusedError(str(error)) from None
         except (httpx.HTTPError, OSError, TimeoutError) as error:
             log.info("push_not_taken", turn=push.turn_id, why=type(error).__name__)
             return False
-
-    async def _post(self, host: str, address: str, path: str, query: str, headers: dict[str, str], body: bytes) -> bool:
-        """Connect to the address that was judged, whatever the name stands for by now, and verify the name by TLS."""
-        netloc = f"[{address}]" if ":" in address else address
-        url = httpx.URL(f"https://{netloc}:{self._network.port}{path}{'?' + query if query else ''}")
-        async with (
-            own_client(verify=self._network.verify(), timeout=_WITHIN_S, follow_redirects=False) as client,
-            client.stream(
-                "POST", url, content=body, headers={**headers, "host": host}, extensions={"sni_hostname": host}
-            ) as response,
-        ):
-            return response.is_success
 
 
 def _headers(caller: Caller, push: Push, body: bytes) -> dict[str, str]:

@@ -5,8 +5,8 @@ import re
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 
+from hermesops.base.network.public_hosts import is_host
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.chat.caller import Caller
 from hermesops.model.ids import InstanceId, UserId
@@ -23,9 +23,6 @@ KEY_PREFIX = "hma_"
 """Begin of a key, by which scanners of secrets know it."""
 
 _KEY = re.compile(KEY_PREFIX + r"[A-Za-z0-9_-]{43}")
-_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})+")
-"""Source: RFC 1123, section 2.1. A name without a dot is of a network of its own."""
 
 
 class UnknownCallerError(RefusedError):
@@ -143,17 +140,6 @@ class Callers:
     async def is_open(self, agent: str) -> bool:
         """Whether anybody may call this agent, so that its card is shown."""
         return await asyncio.to_thread(self._rows.has_callers, InstanceId(agent))
-
-
-def is_host(text: str) -> bool:
-    """Whether a text is the name of a host on the internet, in lower case and without a port. Pure."""
-    if not _HOST.fullmatch(text):
-        return False
-    try:
-        ip_address(text)
-    except ValueError:
-        return not text.rpartition(".")[2].isdigit()
-    return False
 
 
 def _name_in(name: str) -> str:

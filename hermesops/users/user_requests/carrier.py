@@ -12,6 +12,7 @@ from typing import assert_never
 
 import structlog
 
+from hermesops.agents.model_providers.service import UnverifiedKeyError
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.base.narration import counted
 from hermesops.errors import HermesError, RefusedError, UsageError
@@ -263,6 +264,8 @@ class RequestCarrier:
                 )
             except ChangedMeanwhileError as error:
                 return RequestOutcome(RequestState.REFUSED, error.message, "changed-meanwhile")
+            except UnverifiedKeyError as error:  # a user is asked, instead of a provider that may never answer
+                return RequestOutcome(RequestState.REFUSED, error.message, "unverified")
             except UsageError as error:
                 return RequestOutcome(RequestState.REFUSED, error.message, "invalid")
             except RefusedError as error:

@@ -19,6 +19,10 @@ class NotSoldError(RefusedError):
     """The plan cannot be bought here."""
 
 
+class KeyUnverifiedError(RefusedError):
+    """Nobody knows whether the model provider accepts the user's key."""
+
+
 class RequestRefusedError(RefusedError):
     """The request was refused for another reason, which its words say."""
 
@@ -29,6 +33,7 @@ _BY_CODE: Mapping[str, type[HermesError]] = {
     "invalid": UsageError,
     "no-plan": NoPlanError,
     "not-sold": NotSoldError,
+    "unverified": KeyUnverifiedError,
 }
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.suspension import Suspension
     from hermesops.model.fleet.health import Judgement
     from hermesops.model.fleet.instance import Instance
+    from hermesops.model.providers.choice import ProviderChoice
     from hermesops.observability.telemetry.logs.instance_logs import InstanceLog
 
 
@@ -88,11 +89,17 @@ def observation(observed: "Observation", health: "Judgement | None") -> dict[str
     }
 
 
-def route(name: str) -> dict[str, object]:
+def route(name: str, own: "ProviderChoice | None" = None) -> dict[str, object]:
     """The provider that answers an agent with this model; empty for the default.
 
     The provider is ``None`` of a model that the platform's router does not have.
+
+    Args:
+        own: The user's own provider, which answers in the place of the router.
     """
+    if own:
+        model = {"model": own.model, "is_default": False}
+        return {**model, "provider": own.provider, "provider_model": own.model, "own_key": True}
     from hermesops.model.billing.route import ROUTES
 
     known = next((candidate for candidate in ROUTES if candidate.name == (name or ROUTES[0].name)), None)
@@ -101,6 +108,7 @@ def route(name: str) -> dict[str, object]:
         "is_default": not name,
         "provider": known.provider if known else None,
         "provider_model": known.provider_model if known else None,
+        "own_key": False,
     }
 
 
@@ -150,9 +158,11 @@ def log_excerpt(user: str, excerpt: "InstanceLog") -> dict[str, object]:
     return {"user": user, "source": excerpt.source.value, "note": excerpt.note or None, "lines": list(excerpt.lines)}
 
 
-def settings(user: str, masked: "Mapping[str, object]", outcome: str) -> dict[str, object]:
+def settings(
+    user: str, masked: "Mapping[str, object]", route: "Mapping[str, object]", outcome: str
+) -> dict[str, object]:
     """Settings of an agent with masked secrets; ``outcome`` is null where they were only read."""
-    return {"user": user, "settings": masked, "route": route(str(masked["model"])), "outcome": outcome or None}
+    return {"user": user, "settings": masked, "route": route, "outcome": outcome or None}
 
 
 def policy_change(user: str, policy: "Mapping[str, object]", *, dry_run: bool) -> dict[str, object]:

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from hermesops.base.network.public_hosts import PublicNetwork, is_host, is_of_internet
 from hermesops.base.waiting import cancel
 from hermesops.model.chat.caller import MOST_TRIES
 from hermesops.store.calling_rows.pushes import MOST, Push
 from hermesops.store.registry.schema.calling_tables import task_pushes
 from hermesops.users.callers import pushes
-from hermesops.users.callers.pushes import PushNetwork, PushRefusedError, is_of_internet, refuse_address, signature
-from hermesops.users.callers.service import is_host
+from hermesops.users.callers.pushes import PushRefusedError, refuse_address, signature
 from tests.support.suite.cases import each_case
 from tests.support.users.api import Client, UsersApi
 from tests.support.users.calling import CallingAgent, calling_agent, eventually, message
@@ -120,7 +120,7 @@ async def test_an_address_outside_the_internet_and_another_name_get_nothing(
     api: UsersApi, caller: CallingAgent, receiver: Receiver
 ) -> None:
     sender: Any = api.calling.sender
-    network: PushNetwork = sender._network
+    network: PublicNetwork = sender._network
     sender._network = replace(network, is_allowed=is_of_internet)
     for number, changed in enumerate(
         (replace(network, is_allowed=is_of_internet), replace(network, verify=ssl.create_default_context))

@@ -3,16 +3,20 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from playwright.async_api import FilePayload, Route, expect
 
 from hermesops.base.network.http import own_client
 from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.providers.table import BY_ID
 from tests.support.pages.browser import DESK, PHONE, Scheme, chromium
 from tests.support.pages.chat_page import ChatPage
 from tests.support.pages.scripted_chat import ScriptedChat, scripted_chat
 from tests.support.suite.cases import each_case
+from tests.support.users.model_provider import key_for, standing_in
+from tests.support.users.settings_worker import settings_worker
 
 pytestmark = pytest.mark.xdist_group("chat page")
 
@@ -467,6 +471,44 @@ async def test_a_caller_gets_a_key_that_is_shown_once_and_revoked(scripted: Scri
     await page.get_by_role("button", name="Revoke: grace's agent").press("Enter")
     await expect(chat.spoken).to_have_text("The key of grace's agent is revoked.")
     await expect(page.get_by_text("No agent may call yours.")).to_be_visible()
+
+
+@pytest.mark.turns(9)
+async def test_a_provider_of_the_users_own_is_chosen_shown_without_its_key_and_removed(
+    scripted: ScriptedChat, chat: ChatPage, tmp_path: Path
+) -> None:
+    page, openai = chat.page, BY_ID["openai"]
+    key, field = key_for(openai, "canary-of-the-key"), chat.page.get_by_label("Its key")
+    async with standing_in(tmp_path) as provider, settings_worker(scripted.api, provider.client):
+        provider.keys, provider.models, provider.status = {key}, (openai.example,), 503
+        await chat.go("settings")
+        await expect(field).to_be_hidden()
+        await page.get_by_label("Provider").select_option("openai")
+        assert await field.get_attribute("type") == "password"
+        await page.get_by_label("Its model").fill("claude-sonnet-4-5")
+        await field.fill(key)
+        await page.get_by_role("button", name="Save provider").click()
+        await expect(page.get_by_text("choose anthropic")).to_be_visible()
+        await page.get_by_label("Its model").fill(openai.example)
+        await page.get_by_role("button", name="Save provider").click()
+        await page.get_by_role("button", name="Save it unverified").click()
+        await expect(page.get_by_text("not verified")).to_be_visible()
+        provider.status = 200
+        await field.fill(key)
+        await page.get_by_role("button", name="Save provider").press("Enter")
+        await expect(chat.spoken).to_have_text("Your agent asks your own provider.")
+        await expect(page.get_by_text(re.compile("^accepted "))).to_be_visible()
+        await expect(field).to_have_value("")
+        assert key not in await page.content()
+        assert await chat.watched.serious() == []
+        assert await page.evaluate(_TOO_WIDE) == []
+        await chat.go("usage")
+        await expect(page.get_by_text("OpenAI answers your agent with your own key, and bills you.")).to_be_visible()
+        await chat.go("settings")
+        await page.get_by_label("Provider").select_option("")
+        await page.get_by_role("button", name="Save provider").click()
+        await expect(chat.spoken).to_have_text("Your agent uses the platform's models.")
+        await expect(page.get_by_text("accepted ")).to_have_count(0)
 
 
 @pytest.mark.turns(2)

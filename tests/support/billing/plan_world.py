@@ -12,6 +12,8 @@ from uuid import uuid4
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from hermesops.agents.model_providers.service import ModelProviders
+from hermesops.base.network.public_hosts import PublicNetwork, internet
 from hermesops.errors import RefusedError
 from hermesops.localcloud.vendors.stripe.books import PRICES
 from hermesops.localcloud.vendors.stripe.meters import METERS
@@ -39,6 +41,7 @@ from hermesops.users.subscriptions.plans import PlanStatements
 from hermesops.users.subscriptions.statement import StripeStatements
 from hermesops.users.subscriptions.sweep import SeenSubscriptions, SubscriptionSweep
 from hermesops.users.user_requests.carrier import AtStripe, RequestCarrier
+from hermesops.vendor.model_providers.client import ModelProviderClient
 from tests.support.billing.stripe_events import USER, fresh_secret
 from tests.support.fakes.parts import part
 from tests.support.real.relay import HOST
@@ -58,6 +61,7 @@ class PlanWorld:
     Attributes:
         secret: Signs the stand-in's events.
         is_sold: Whether there is a key to Stripe's API.
+        network: By which model providers are asked; ``None`` for the internet.
     """
 
     registry: Registry
@@ -68,6 +72,7 @@ class PlanWorld:
     user: UserId = _USER
     is_sold: bool = True
     problem: str = ""
+    network: PublicNetwork | None = None
     opened: list[str] = field(default_factory=list)
 
     # Parts
@@ -83,6 +88,10 @@ class PlanWorld:
     @property
     def api(self) -> StripeApi:
         return StripeApi(KEY, self.stripe_url)
+
+    @property
+    def providers(self) -> ModelProviders:
+        return ModelProviders(self.registry, ModelProviderClient(self.network or internet()))
 
     def subscriptions(self) -> StripeSubscriptions | None:
         return StripeSubscriptions(self.api, "user_id") if self.is_sold else None
@@ -137,7 +146,7 @@ class PlanWorld:
             prices=SOLD,
             at_stripe=at_stripe,
             seen=SeenSubscriptions(here, self.agents(here).settle),
-            settings=AgentSettings(here, self._configure),
+            settings=AgentSettings(here, self._configure, self.providers),
             back=lambda origin: f"{origin}/hermes-max/chat#/plan",
             refresh=self.statements().refresh,
             hold_lease=lambda subject: LeaseKeeper(self.registry, subject),

@@ -106,6 +106,7 @@ async def running(
     model_url: str,
     servers: Mapping[str, Mapping[str, Any]],
     variables: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
 ) -> AsyncIterator[Gateway]:
     """Run a gateway until the block ends.
 
@@ -115,10 +116,11 @@ async def running(
         model_url: Of the provider, with ``/v1``.
         servers: Its ``mcp_servers``.
         variables: More of its environment.
+        settings: Its user's, in the place of those with the servers alone.
     """
     _complete(python)
     gateway = Gateway(folder, free_port(), secrets.token_hex(32))
-    _configure(gateway, instance, model_url, servers)
+    _configure(gateway, instance, model_url, settings or Settings(mcp_servers=servers))
     environment = {
         "HERMES_HOME": str(folder),
         "HOME": str(folder),
@@ -159,9 +161,7 @@ def _start(words: list[str], folder: Path, environment: Mapping[str, str]) -> "s
         return subprocess.Popen([*KILLED, *words], cwd=folder, env=environment, stdout=output, stderr=output)
 
 
-def _configure(
-    gateway: Gateway, instance: InstanceId, model_url: str, servers: Mapping[str, Mapping[str, Any]]
-) -> None:
+def _configure(gateway: Gateway, instance: InstanceId, model_url: str, settings: Settings) -> None:
     role = defaults_of("hermes_gateway")
     config = role["__hermes_gateway_config"]
     config["agent"] = {}
@@ -174,7 +174,7 @@ def _configure(
         Identity(instance, str(uuid4()), "light", "cell1", 1),
         Secrets(api_server_key=gateway.key, model_token=secrets.token_hex(16)),
         model_url,
-        Settings(mcp_servers=servers),
+        settings,
     )
     gateway.home.mkdir()
     # One file in the place of two scopes: JSON of one line is YAML beside keys of the other.

@@ -34,6 +34,7 @@ from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
 from hermesops.base.blocking import give_threads
 from hermesops.base.network.http import own_client
+from hermesops.base.network.public_hosts import PublicNetwork, internet
 from hermesops.base.waiting import cancel
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.vendors.composio.composio import LocalComposio
@@ -62,7 +63,6 @@ from hermesops.store.user_rows.turns import Turns
 from hermesops.users.agent_jobs.service import AgentJobs
 from hermesops.users.agent_settings.service import CopiedSettings
 from hermesops.users.billing.door import StripeDoor
-from hermesops.users.callers.pushes import PushNetwork, internet
 from hermesops.users.callers.service import Callers, CallingRows
 from hermesops.users.chat.agent_runs import AgentRuns
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier
@@ -151,7 +151,7 @@ class UsersApi:
     connection_rows: Database
     make_events: Callable[[], EventLog] = EventLog
     denied: set[str] = field(default_factory=set)
-    network: PushNetwork = field(default_factory=internet)
+    network: PublicNetwork = field(default_factory=internet)
     calling: Calling = field(init=False)
     processes: list[Process] = field(default_factory=list)
 

@@ -7,15 +7,10 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
-from hermesops.users.callers.pushes import PushNetwork
+from hermesops.base.network.public_hosts import PublicNetwork
+from tests.support.network.host_certificate import certificate
 
 HOSTNAME = "hooks.example.com"
 
@@ -61,14 +56,14 @@ class Receiver:
         return [str(json.loads(body)["task"]["status"]["state"]) for _, body in self.taken]
 
     @property
-    def network(self) -> PushNetwork:
+    def network(self) -> PublicNetwork:
         """The network of a sender that reaches this host as it would the internet's."""
-        return PushNetwork(loopback, lambda _: True, self.port, lambda: ssl.create_default_context(cafile=self.trust))
+        return PublicNetwork(loopback, lambda _: True, self.port, lambda: ssl.create_default_context(cafile=self.trust))
 
 
 @asynccontextmanager
 async def receiving(folder: Path) -> AsyncIterator[Receiver]:
-    files = _certificate(folder)
+    files = certificate(folder, [HOSTNAME])
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*files)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -80,19 +75,3 @@ async def receiving(folder: Path) -> AsyncIterator[Receiver]:
 
 async def loopback(_host: str) -> Sequence[str]:
     return ["127.0.0.1"]
-
-
-def _certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate of the host by itself, and its key."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOSTNAME)])
-    builder = x509.CertificateBuilder(
-        name, name, key.public_key(), x509.random_serial_number(), now, now + timedelta(1)
-    )
-    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(HOSTNAME)]), critical=False)
-    signed, files = builder.sign(key, hashes.SHA256()), (folder / "host.crt", folder / "host.key")
-    files[0].write_bytes(signed.public_bytes(serialization.Encoding.PEM))
-    files[1].write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    return files

@@ -1,9 +1,12 @@
 """Nothing secret is in what is shown, and all of it is in what is searched for."""
 
 import json
+from dataclasses import replace
 
 from hermesops.model.access.masking import changed, has_mask, masked, outline, secrets_in
 from hermesops.model.fleet.instance import InstanceSettings
+from hermesops.model.providers.table import BY_ID
+from tests.support.users.model_provider import choice_of
 
 CANARY = "canary-3f9b"
 SETTINGS = InstanceSettings(
@@ -84,3 +87,20 @@ def test_no_header_and_no_variable_is_harmless_whatever_it_is_called() -> None:
     shown = masked(settings)["mcp_servers"]
     assert shown == {"notes": {"headers": {"auth": "***"}, "env": {"command": "***"}, "auth": "oauth"}}
     assert secrets_in(settings).count(CANARY) >= 2
+
+
+def test_a_users_key_for_models_is_shown_nowhere_and_searched_for() -> None:
+    choice = choice_of(BY_ID["openai"], key=f"sk-proj-{CANARY}-000000")
+    settings = replace(SETTINGS, provider=choice)
+    assert CANARY not in json.dumps(outline(settings))
+    assert outline(settings)["provider"] == {
+        "id": "openai",
+        "model": "gpt-5.2",
+        "base_url": None,
+        "verified_at": None,
+    }
+    assert "provider" not in outline(SETTINGS)
+    assert masked(settings) == masked(SETTINGS), "these are the settings that one file replaces"
+    assert choice.key in secrets_in(settings)
+    assert changed(SETTINGS, settings) == ["provider"]
+    assert choice.key not in repr(settings)

@@ -6,7 +6,8 @@ import pytest
 
 from hermesops.model.fleet.instance import InstanceSettings
 from hermesops.wire.errors import BadRequestError
-from hermesops.wire.protocol import Connector, Identity, Payload, Secrets
+from hermesops.wire.model_endpoint import ModelEndpoint
+from hermesops.wire.protocol import TAKES, Connector, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings
 from hermesops.wire.strict_json import string
 from tests.support.suite.cases import each_case
@@ -126,8 +127,9 @@ def test_secrets_do_not_show_in_a_representation() -> None:
 
 
 def test_the_users_settings_have_the_fields_and_defaults_of_the_model() -> None:
-    assert [field.name for field in fields(Settings)] == [field.name for field in fields(InstanceSettings)]
-    assert asdict(Settings()) == asdict(InstanceSettings())
+    stored = ["provider" if field.name == "endpoint" else field.name for field in fields(Settings)]
+    assert stored == [field.name for field in fields(InstanceSettings)]
+    assert list(asdict(Settings()).values()) == list(asdict(InstanceSettings()).values())
     assert [field.repr for field in fields(Settings)] == [field.repr for field in fields(InstanceSettings)]
 
 
@@ -138,3 +140,45 @@ def test_what_is_left_out_of_settings_is_the_default() -> None:
 def test_a_text_holds_no_nul() -> None:
     with pytest.raises(BadRequestError, match="where: not a text"):
         string("a\0b", "where")
+
+
+ENDPOINT = {
+    "provider": "openai",
+    "base_url": "https://api.openai.com/v1",
+    "api_mode": "codex_responses",
+    "model": "gpt-5.2",
+    "key": "sk-proj-0123456789",
+}
+
+
+def test_a_node_of_before_users_own_providers_is_handed_nothing_that_it_does_not_know() -> None:
+    assert "endpoint" not in json.loads(a_payload(Settings()).to_json())["settings"]
+    own = a_payload(Settings(endpoint=ModelEndpoint(**ENDPOINT)))
+    assert Payload.from_json(own.to_json()) == own
+    assert "endpoint" in TAKES
+    assert "sk-proj-0123456789" not in repr(own)
+
+
+@each_case(
+    "field, value",
+    [
+        ("base_url", "http://api.openai.com/v1"),
+        ("base_url", "https://api.openai.com/v1?a=b"),
+        ("base_url", "https://user@api.openai.com/v1"),
+        ("base_url", "https://api.openai.com/v1\n"),
+        ("api_mode", "anthropic_messages"),
+        ("api_mode", "chat_completions|codex_responses"),
+        ("model", "gpt 5"),
+        ("model", ""),
+        ("key", "short"),
+        ("key", "sk-proj-0123456789'\nPATH=x"),
+        ("key", "k" * 513),
+        ("provider", "Open AI"),
+        ("provider", None),
+        ("more", "x"),
+    ],
+)
+def test_an_endpoint_that_no_machine_writes(field: str, value: object) -> None:
+    with pytest.raises(BadRequestError, match="endpoint") as refused:
+        ModelEndpoint.parse({**ENDPOINT, field: value})
+    assert not value or value == "x" or str(value) not in str(refused.value)

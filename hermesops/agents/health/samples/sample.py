@@ -47,6 +47,7 @@ class HealthSample:
         restarts: How often systemd had started the gateway again by itself since somebody last started it.
         errors: In the log since then; ``None`` where it does not reach back so far.
         turn_s: Seconds that the turn took; ``None`` when none was taken.
+        takes_turns: Whether the platform may have its agent take one: not where the user's own provider answers.
     """
 
     at: datetime
@@ -59,6 +60,7 @@ class HealthSample:
     queue_age_s: float | None
     turn_s: float | None = None
     turn_ok: bool = False
+    takes_turns: bool = True
 
     @classmethod
     def from_json(cls, data: bytes | str) -> Self:
@@ -89,6 +91,7 @@ class HealthSample:
             queue_age_s=None if raw["queue_age_s"] is None else float(raw["queue_age_s"]),
             turn_s=float(turn["seconds"]) if turn else None,
             turn_ok=bool(turn and turn["ok"]),
+            takes_turns=raw.get("takes_turns") is not False,  # nodes of before do not say it
         )
 
     def to_json(self) -> str:
@@ -104,6 +107,7 @@ class HealthSample:
                 "memory_bytes": self.memory_bytes,
                 "queue_age_s": self.queue_age_s,
                 "turn": None if self.turn_s is None else {"ok": self.turn_ok, "seconds": self.turn_s},
+                **({} if self.takes_turns else {"takes_turns": False}),
             },
             sort_keys=True,
         )

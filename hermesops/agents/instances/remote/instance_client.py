@@ -216,6 +216,7 @@ class InstanceClient:
         # A handover that was cut short wrote the payload and neither restarted the gateway nor made its jobs.
         certificate = status.get("certificate") if self.certifying else None
         is_applied = not status.get("restart_needed") and not status.get("jobs_missing")
+        takes = (status.get("node") or {}).get("takes") or ()
         return NodeState(
             instance_id=InstanceId(identity["instance"]) if identity else None,
             epoch=int(identity.get("epoch", 0)),
@@ -225,7 +226,8 @@ class InstanceClient:
             switching=bool((status.get("releases") or {}).get("activation")),
             request=str(certificate["request"]) if certificate else None,
             names=self.certifying.names(certificate) if certificate and self.certifying else None,
-            takes_connector="connector" in ((status.get("node") or {}).get("takes") or ()),
+            takes_connector="connector" in takes,
+            takes_endpoint="endpoint" in takes,
         )
 
     def _payload(self, instance: Instance) -> Payload:

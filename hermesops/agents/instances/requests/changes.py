@@ -178,6 +178,8 @@ class InstanceRequests:
                 raise RefusedError(
                     f"the settings of {instance.title} were never changed: there is nothing to go back to"
                 )
+            if new_settings.provider and not observation.node.takes_endpoint:
+                raise refusals.knows_no_provider(instance)
             intent = ConfigureIntent(
                 user=user_text,
                 reason=reason.strip(),

@@ -28,6 +28,8 @@ _SETTABLE = ("model", "personality", "disabled_tools")
 def replacing(text: str, *, where: str) -> SettingsPatch:
     """The patch to exactly the settings of a YAML or JSON text; what it leaves out becomes the default.
 
+    The user's own model provider stays: it is changed by a request of its own, which asks the provider first.
+
     Args:
         text: What the operator wrote; may hold secrets.
 
@@ -37,7 +39,7 @@ def replacing(text: str, *, where: str) -> SettingsPatch:
     if len(text.encode()) > _MOST_BYTES:
         raise UsageError(f"{where}: larger than {_MOST_BYTES // 1024} KiB")
     settings = _parse(_load(text, where), where)
-    return lambda _: settings
+    return lambda before: replace(settings, provider=before.provider)
 
 
 def setting(assignments: Sequence[str]) -> SettingsPatch:
@@ -58,8 +60,15 @@ def setting(assignments: Sequence[str]) -> SettingsPatch:
                 hint=Hint(("instance", "settings", "USER", "--from", "FILE"), "replaces all of them"),
             )
         raw[name] = [tool.strip() for tool in value.split(",") if tool.strip()] if name == "disabled_tools" else value
-    parsed = asdict(_parse(raw, "assignment"))
-    return lambda settings: replace(settings, **{name: parsed[name] for name in raw})
+    parsed = _parse(raw, "assignment")
+    return lambda settings: replace(settings, **{name: getattr(parsed, name) for name in raw})
+
+
+def settings_of(parsed: Settings) -> InstanceSettings:
+    """Parsed settings as they are stored, with the platform's router."""
+    values = asdict(parsed)
+    del values["endpoint"]
+    return InstanceSettings(**values)
 
 
 class _Shallow(yaml.SafeLoader):
@@ -86,6 +95,11 @@ def _load(text: str, where: str) -> object:
 
 
 def _parse(raw: object, where: str) -> InstanceSettings:
+    if isinstance(raw, dict) and raw.keys() & {"provider", "endpoint"}:
+        hint = Hint(
+            ("instance", "model-provider", "USER", "--provider", "ID", "--model", "MODEL", "--key-from", "FILE")
+        )
+        raise UsageError(f"{where}: a model provider is not changed here, as its key is verified first", hint=hint)
     try:
         parsed = Settings.parse(raw)
     except BadRequestError as error:
@@ -93,7 +107,7 @@ def _parse(raw: object, where: str) -> InstanceSettings:
     offered = [route.name for route in ROUTES]
     if parsed.model and parsed.model not in offered:
         raise UsageError(f"{where}: settings.model: no route {parsed.model!r}; there are {', '.join(offered)}")
-    settings = InstanceSettings(**asdict(parsed))
+    settings = settings_of(parsed)
     if has_mask(settings):
         raise UsageError(f"{where}: holds {MASK} in place of a secret; write the value itself")
     return settings

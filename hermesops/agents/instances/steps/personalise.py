@@ -10,7 +10,9 @@ from hermesops.model.fleet.health import GatewayHealth, NodeState
 from hermesops.model.fleet.instance import Instance, InstanceSecrets, InstanceSettings
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Refused
+from hermesops.model.providers.choice import ProviderChoice
 from hermesops.wire import protocol
+from hermesops.wire.model_endpoint import ModelEndpoint
 from hermesops.wire.settings import Settings
 
 
@@ -87,9 +89,15 @@ def payload_of(
             mcp_servers=settings.mcp_servers,
             cron=settings.cron,
             disabled_tools=settings.disabled_tools,
+            endpoint=endpoint_of(settings.provider) if settings.provider else None,
         ),
         connector=connector,
     )
+
+
+def endpoint_of(choice: ProviderChoice) -> ModelEndpoint:
+    """What a machine has to know of a user's provider."""
+    return ModelEndpoint(choice.provider, choice.address, choice.facts.api_mode, choice.model, choice.key)
 
 
 def digest_of(payload: protocol.Payload) -> str:

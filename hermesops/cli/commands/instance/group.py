@@ -12,7 +12,7 @@ import typer
 
 from hermesops.base import typed_values as values
 from hermesops.cli import context
-from hermesops.cli.commands.instance import execution, lifecycle, overview, settings, verification
+from hermesops.cli.commands.instance import execution, lifecycle, model_provider, overview, settings, verification
 from hermesops.cli.commands.instance.break_glass import break_glass
 from hermesops.cli.console import Reason, Why, is_json, result, say, table, write, write_bytes
 from hermesops.cli.groups.noun import Noun
@@ -36,6 +36,8 @@ _EXIT = re.compile(r"exit(?:\s+(\d{1,3}))?")
 app = Noun(no_args_is_help=True)
 app.command()(settings.settings)
 app.command()(settings.policy)
+app.command("model-provider")(model_provider.model_provider)
+app.command("model-providers", lists=True)(model_provider.model_providers)
 
 
 app.command(lists=True)(verification.verify)

@@ -59,9 +59,9 @@ def settings(
         return
     outcome = run_operation(container, change, no_wait=False, wait=wait)[1] if ways else ""
     shown = container.masked_settings.of(instance)
-    route = instance_shapes.route(str(shown["model"]))
+    route = instance_shapes.route(str(shown["model"]), container.model_providers.of(instance))
     lines = [outcome] if outcome else settings_lines(shown, route)
-    result("instance-settings", instance_shapes.settings(user, shown, outcome), lines)
+    result("instance-settings", instance_shapes.settings(user, shown, route, outcome), lines)
 
 
 def policy(

@@ -12,4 +12,6 @@ def settings_lines(shown: Mapping[str, object], route: Mapping[str, object] | No
         return lines
     default = ", the default" if route["is_default"] else ""
     who = f"{route['provider_model']} of {route['provider']}" if route["provider"] else "nobody: the router lacks it"
+    if route.get("own_key"):
+        return [*lines, f"# the user's own provider answers: {who}; model does not count"]
     return [*lines, f"# {route['model']}{default}, is answered by {who}"]

@@ -131,8 +131,10 @@ def _model(host: Host, _: Expected) -> str:
     observations = observed(host)
     broken_unless(
         observations.has_model_key,
-        f"{observations.key_variable or 'no variable'} is not set: the router's token is missing",
+        f"{observations.key_variable or 'no variable'} is not set: the key of the agent's models is missing",
     )
+    if observations.has_own_provider:
+        return f"{observations.model} of the user's own provider, key set"
     broken_unless(
         observations.router_status == _OK,
         f"the model router answers {observations.router_status or 'nothing: ' + observations.router_reason}",
@@ -165,6 +167,8 @@ def _user_settings(host: Host, _: Expected) -> str:
 
 def _chat(host: Host, expected: Expected) -> str:
     chat = observed(host, f"chat {expected.session}").chat
+    if chat.get("own") is True:
+        return "no turn taken: the user's own provider would bill the user"
     why = chat.get("error") or chat.get("finish")
     broken_unless(
         chat.get("status") == _OK and chat.get("answered"),

@@ -31,6 +31,8 @@ LARGEST = 1 << 20
 MOST_FOLDERS = 20_000
 """Limit of folders searched for skills: some forty times those of an agent with all bundled skills."""
 
+OWN_PROVIDER = "own"  # as hermes-node names the user's own model provider
+
 GONE = frozenset({200, 204, 404})
 
 
@@ -203,20 +205,25 @@ def skills(folder: str) -> int:
 
 
 def model(environment: "dict[str, str]") -> "dict[str, object]":
-    """Ask the model router for its models with the agent's token; the agent's configured model and the answer."""
+    """Ask the model router for its models with the agent's token; the agent's configured model and the answer.
+
+    A user's own provider is asked nothing: only its agent asks it.
+    """
     config = parsed(read("/etc/hermes/config.yaml"))
     chosen = part(config, "model")
-    provider = part(config, "providers", str(chosen.get("provider", "")).partition(":")[2])
+    name = str(chosen.get("provider", "")).partition(":")[2]
+    provider = part(config, "providers", name)
     variable = str(provider.get("key_env", ""))
     key = environment.get(variable, "")
     # As hermes-agent, which trusts the file where there is one. Source: agent/ssl_verify.py of 0.19.0.
     trusted = str(provider.get("ssl_ca_cert") or "")
-    url = f"{provider['base_url']}/models" if provider.get("base_url") else ""
+    url = f"{provider['base_url']}/models" if provider.get("base_url") and name != OWN_PROVIDER else ""
     status, body = ask("GET", url, key=key, authorities=trusted) if url else (0, {})
     return {
         "name": chosen.get("default", ""),
         "key_variable": variable,
         "has_key": bool(key),
+        "own": name == OWN_PROVIDER,
         "router_status": status,
         "offered": sorted(word(part(entry).get("id")) for entry in listed(body.get("data"))),
         "reason": word(body.get("reason")),
@@ -259,7 +266,9 @@ def observe() -> "dict[str, object]":
 
 
 def chat(session: str) -> "dict[str, object]":
-    """One turn in a separate session, which is removed afterwards."""
+    """One turn in a separate session, which is removed afterwards; none by a user's own provider, who would bill it."""
+    if part(parsed(read("/etc/hermes/config.yaml")), "model").get("provider") == f"custom:{OWN_PROVIDER}":
+        return {"own": True}
     key = variables().get("API_SERVER_KEY", "")
     body_sent = {"messages": [{"role": "user", "content": "Answer with the one word: pong"}], "stream": False}
     status, body = ask("POST", api("/v1/chat/completions"), key=key, body=body_sent, session=session, timeout_s=CHAT_S)

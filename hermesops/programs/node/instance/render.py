@@ -10,11 +10,15 @@ from typing import Any
 from hermesops.programs.node.instance.agent.installation import Base, Route
 from hermesops.wire.errors import BadRequestError
 from hermesops.wire.layout import Layout
+from hermesops.wire.model_endpoint import ModelEndpoint
 from hermesops.wire.protocol import Payload
 from hermesops.wire.settings import adapters_for, merged, quotable
 
 PROVIDER = "helium"
 """Name of the model provider in hermes-agent's configuration: the platform's router."""
+
+OWN_PROVIDER = "own"
+"""Name of the user's own model provider there."""
 
 TOKEN_VARIABLE = "AUXILIARY_HELIUM_API_KEY"  # noqa: S105 - the name of a variable
 """Holds the instance's token for the router.
@@ -22,6 +26,15 @@ TOKEN_VARIABLE = "AUXILIARY_HELIUM_API_KEY"  # noqa: S105 - the name of a variab
 hermes-agent leaves other names in the environment of terminal commands, and always strips names of this form.
 
 Source: ``_is_hermes_internal_secret`` in ``tools/environments/local.py`` of hermes-agent 0.19.0.
+"""
+
+OWN_KEY_VARIABLE = "AUXILIARY_OWN_API_KEY"
+"""Holds the key of the user's own provider; named as above for the same reason.
+
+Under its vendor's name, as ``OPENAI_API_KEY``, the key would decide which provider hermes-agent asks wherever none is
+named: 0.19.0 sends it to OpenRouter. A key of the same name in the user's own ``.env`` would come before it.
+
+Source: ``resolve_provider`` in ``hermes_cli/auth.py``, ``_seed_from_env`` in ``agent/credential_pool.py``.
 """
 
 HOME_CHAT = "home"
@@ -47,6 +60,23 @@ def managed_config(base: Base, payload: Payload) -> bytes:
     settings = payload.settings
     needed = adapters_for(settings.messengers)
     ours: dict[str, Any] = {
+        **(_own_model(settings.endpoint) if settings.endpoint else _routed_model(base, payload)),
+        "plugins": {"disabled": [name for name in _adapters(base) if name not in needed]},
+    }
+    if settings.mcp_servers:
+        ours["mcp_servers"] = dict(settings.mcp_servers)
+    else:
+        # Without many tools there is nothing to search, and finding out costs a question to openrouter.ai on the first
+        # turn (model_tools.py of 0.19.0 looks up the context length without the providers' own).
+        ours["tools"] = {"tool_search": {"enabled": "off"}}
+    if settings.disabled_tools:
+        ours["agent"] = {"disabled_toolsets": sorted(settings.disabled_tools)}
+    return json.dumps(merged(base.config, ours), indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _routed_model(base: Base, payload: Payload) -> dict[str, Any]:
+    """The platform's router as the agent's provider."""
+    return {
         "model": {"default": route_of(base, payload).name, "provider": f"custom:{PROVIDER}"},
         "providers": {
             PROVIDER: {
@@ -60,17 +90,30 @@ def managed_config(base: Base, payload: Payload) -> bytes:
                 "models": {route.name: {"context_length": route.context_tokens} for route in base.routes},
             }
         },
-        "plugins": {"disabled": [name for name in _adapters(base) if name not in needed]},
     }
-    if settings.mcp_servers:
-        ours["mcp_servers"] = dict(settings.mcp_servers)
-    else:
-        # Without many tools there is nothing to search, and finding out costs a question to openrouter.ai on the first
-        # turn (model_tools.py of 0.19.0 looks up the context length without the providers' own).
-        ours["tools"] = {"tool_search": {"enabled": "off"}}
-    if settings.disabled_tools:
-        ours["agent"] = {"disabled_toolsets": sorted(settings.disabled_tools)}
-    return json.dumps(merged(base.config, ours), indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _own_model(endpoint: ModelEndpoint) -> dict[str, Any]:
+    """The user's own provider as the agent's only one: named, with its address and its form of requests.
+
+    Auxiliary work (summaries, titles, pictures) goes where ``model`` goes, unless the user's own file names another
+    provider for it.
+
+    Source: ``_resolve_named_custom_runtime`` in ``hermes_cli/runtime_provider.py`` and ``_resolve_auto`` in
+    ``agent/auxiliary_client.py`` of hermes-agent 0.19.0.
+    """
+    return {
+        "model": {"default": endpoint.model, "provider": f"custom:{OWN_PROVIDER}"},
+        "providers": {
+            OWN_PROVIDER: {
+                "name": OWN_PROVIDER,
+                "base_url": endpoint.base_url,
+                "key_env": OWN_KEY_VARIABLE,
+                "api_mode": endpoint.api_mode,
+                "discover_models": False,
+            }
+        },
+    }
 
 
 def _adapters(base: Base) -> list[str]:
@@ -120,7 +163,10 @@ def payload_environment(payload: Payload) -> list[bytes]:
 
 
 def _secrets(payload: Payload) -> dict[str, str]:
-    keys = {"API_SERVER_KEY": payload.secrets.api_server_key, TOKEN_VARIABLE: payload.secrets.model_token}
+    endpoint = payload.settings.endpoint
+    # The router's token is of no use beside the user's own key; without it, its renewal asks the agent for no turn.
+    model = {OWN_KEY_VARIABLE: endpoint.key} if endpoint else {TOKEN_VARIABLE: payload.secrets.model_token}
+    keys = {"API_SERVER_KEY": payload.secrets.api_server_key, **model}
     return keys | _socket(payload)
 
 

@@ -204,18 +204,19 @@ def probe(machine: Machine, *, since: float | None, turn_s: float) -> dict[str, 
     """Take the figures.
 
     Errors are counted ``since`` then, in seconds since 1970, if at all. A turn may take ``turn_s``; 0 for none. Its
-    outcome is noted for ``metrics``.
+    outcome is noted for ``metrics``. An agent with its user's own provider takes none: the user would pay for it.
 
     Raises:
         NotReadyError: The machine has no instance yet, or the session of the turn could not be removed.
     """
-    key = stored_payload(machine).secrets.api_server_key
+    payload = stored_payload(machine)
+    key, takes_turns = payload.secrets.api_server_key, payload.settings.endpoint is None
     base = installation.load_base(machine.files, machine.layout.base)
     unit = gateway.observe(machine.system, base.unit)
     answers = gateway_health(machine, machine.system.ask(base.port, "/health/detailed", key=key))
     taken = (
         readiness.take_turn(machine.system, base.port, key, timeout_s=turn_s)
-        if turn_s > 0 and answers in _ABLE
+        if turn_s > 0 and takes_turns and answers in _ABLE
         else None
     )
     if taken:
@@ -234,6 +235,7 @@ def probe(machine: Machine, *, since: float | None, turn_s: float) -> dict[str, 
         "memory_bytes": gateway_memory(machine, unit),
         "queue_age_s": None if waits is None else round(max(waits, default=0.0), 3),
         "turn": asdict(taken) if taken else None,
+        "takes_turns": takes_turns,
     }
 
 

@@ -18,9 +18,14 @@ from hermesops.programs.node.instance.status import BAD, ERROR_LOG
 from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.metrics.exposition import Sample
 from hermesops.programs.node.metrics.memory import number
+from hermesops.wire.errors import BadRequestError
+from hermesops.wire.protocol import Payload
 
 STATUSES = ("401", "429", "5xx", "other")
 """What a failed call of the model is counted under."""
+
+_OWN = "own "
+"""Begin of counters for the time in which the user's own model provider answers."""
 
 _TROUBLE = frozenset({*BAD, b"WARNING"})
 _PIECE_BYTES = 1 << 20
@@ -76,11 +81,12 @@ def read(machine: Machine, counters: dict[str, Any]) -> Iterator[Sample]:
         return
     base = installation.load_base(machine.files, machine.layout.base)
     _begin_after_restore(machine, base.unit, counters)
+    own = _OWN if _has_own_provider(machine) else ""
     with machine.files.opened_folder(machine.layout.home(base.home)) as home:
         for line in _new_lines(machine, home, ERROR_LOG, counters):
-            _count_error(line, counters)
+            _count_error(line, counters, own)
         for line in _new_lines(machine, home, gateway.AGENT_LOG, counters):
-            _count_turn(line, counters)
+            _count_turn(line, counters, own)
     yield Sample("hermes_gateway_errors_total", number(counters, "errors"))
     yield Sample("hermes_database_malformed_total", number(counters, "malformed"))
     for outcome in ("answered", "failed"):
@@ -89,6 +95,25 @@ def read(machine: Machine, counters: dict[str, Any]) -> Iterator[Sample]:
         yield Sample("hermes_model_errors_total", number(counters, status), {"status": status})
     for kind in ("input", "output"):
         yield Sample("hermes_tokens_spent_total", number(counters, kind), {"kind": kind})
+    if own or any(name.startswith(_OWN) for name in counters):
+        yield from _of_own_provider(counters)
+
+
+def _of_own_provider(counters: dict[str, Any]) -> Iterator[Sample]:
+    """Failures and tokens at the user's own provider: none of the platform's alerts, objectives and costs."""
+    yield Sample("hermes_turns_total", number(counters, f"{_OWN}failed"), {"outcome": "failed_own"})
+    for status in STATUSES:
+        yield Sample("hermes_own_model_errors_total", number(counters, _OWN + status), {"status": status})
+    for kind in ("input", "output"):
+        yield Sample("hermes_own_tokens_spent_total", number(counters, _OWN + kind), {"kind": kind})
+
+
+def _has_own_provider(machine: Machine) -> bool:
+    data = machine.files.read(machine.layout.payload)
+    try:
+        return data is not None and Payload.from_json(data).settings.endpoint is not None
+    except BadRequestError:
+        return False
 
 
 def _begin_after_restore(machine: Machine, unit: str, counters: dict[str, Any]) -> None:
@@ -128,7 +153,7 @@ def _begins_at(line: bytes) -> str:
     return match[0].decode() if match else ""
 
 
-def _count_error(line: bytes, counters: dict[str, Any]) -> None:
+def _count_error(line: bytes, counters: dict[str, Any], own: str) -> None:
     match = _LINE.match(line[:_LONGEST_LINE])
     if match is None:
         return
@@ -137,7 +162,7 @@ def _count_error(line: bytes, counters: dict[str, Any]) -> None:
     if match["level"] in _TROUBLE and _MALFORMED.match(match["text"]):
         _add(counters, "malformed")
     if failed := _CALL_FAILED.match(match["text"]):
-        _add(counters, _status_of(failed[1], failed[2]))
+        _add(counters, own + _status_of(failed[1], failed[2]))
 
 
 def _status_of(error: bytes, code: bytes | None) -> str:
@@ -149,19 +174,19 @@ def _status_of(error: bytes, code: bytes | None) -> str:
     return "5xx" if text.startswith("5") else "other"
 
 
-def _count_turn(line: bytes, counters: dict[str, Any]) -> None:
+def _count_turn(line: bytes, counters: dict[str, Any], own: str) -> None:
     match = _LINE.match(line[:_LONGEST_LINE])
     if match is None:
         return
     text = match["text"]
     if call := _CALL.match(text):
-        _add(counters, "input", int(call[1]))
-        _add(counters, "output", int(call[2]))
+        _add(counters, f"{own}input", int(call[1]))
+        _add(counters, f"{own}output", int(call[2]))
     elif turn := _TURN.match(text):
         if turn[1] not in _INTERRUPTED:
-            _add(counters, "failed" if turn[1] in _FAILED else "answered")
+            _add(counters, f"{own}failed" if turn[1] in _FAILED else "answered")
     elif match["level"] in BAD and _TURN_FAILED.match(text):
-        _add(counters, "failed")
+        _add(counters, f"{own}failed")
 
 
 def _add(counters: dict[str, Any], name: str, count: int = 1) -> None:

@@ -19,6 +19,8 @@ _COUNTERS = {
     "hermes_database_malformed_total": "Lines of the agent's log since boot or restore that call a database malformed",
     "hermes_turns_total": "Turns of the agent since the boot, by outcome",
     "hermes_model_errors_total": "Failed calls of the model since the boot, by HTTP status",
+    "hermes_own_model_errors_total": "Failed calls of a user's own model provider since the boot, by HTTP status",
+    "hermes_own_tokens_spent_total": "Tokens of the agent's calls of its user's own model provider since the boot",
     "hermes_tokens_spent_total": "Tokens of the agent's own calls of the model since the boot",
     "hermes_metrics_errors_total": "Parts of these metrics that could not be read since the boot",
 }

@@ -72,8 +72,12 @@ class _Change:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether there is a model for the agent."""
-        return self.machine.files.read(self.machine.layout.identity) is not None
+        """Whether there is a model for the agent that the platform may ask.
+
+        A turn by the user's own provider would be on the user's bill, and its failure says nothing of a release.
+        """
+        has_instance = self.machine.files.read(self.machine.layout.identity) is not None
+        return has_instance and not (self.payload and self.payload.settings.endpoint)
 
     def seconds(self) -> float:
         return round(self.machine.system.monotonic() - self.started, 3)

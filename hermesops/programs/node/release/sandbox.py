@@ -63,7 +63,8 @@ def _trial_slot(machine: Machine, release: str, payload: Payload, key: str) -> T
 
     It has no connector: the user's messages are for the agent, and a second socket would close the agent's.
     """
-    settings = Settings(model=payload.settings.model, disabled_tools=payload.settings.disabled_tools)
+    chosen = payload.settings
+    settings = Settings(model=chosen.model, disabled_tools=chosen.disabled_tools, endpoint=chosen.endpoint)
     own_key = replace(payload.secrets, api_server_key=key)
     quiet = replace(payload, settings=settings, secrets=own_key, connector=None)
     slot = machine.layout.releases / release

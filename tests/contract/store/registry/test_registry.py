@@ -35,6 +35,7 @@ from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import sealed_cells
 from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.repositories.credentials.model_usage import RouterLedger
+from hermesops.store.registry.repositories.instances.instance import update_details
 from hermesops.store.registry.schema import indexes, tables
 from hermesops.store.registry.schema.role_grants import ROUTER
 from hermesops.store.registry.schema.schema_version import MIGRATIONS, REVISIONS
@@ -990,3 +991,13 @@ def test_a_server_that_is_away_is_unavailable_and_its_password_unsaid(tmp_path: 
         registry_at(f"postgresql://me:{CANARY}@127.0.0.1:1/x?host={tmp_path}")
     assert getattr(away.value, "exit_code", None) == 4
     assert CANARY not in str(away.value)
+
+
+def test_a_provider_with_fields_of_a_later_hermesops_is_not_read_as_less(registry: Registry) -> None:
+    ada = placed(registry)
+    later = {"provider": "openai", "model": "m", "key": "k" * 20, "of_a_later_one": "x"}
+    with registry._database.writing() as connection:
+        sealed = registry.instance_secrets.seal_in(connection, json.dumps({"provider": later}), "settings", ada.id)
+        update_details(connection, ada.id, settings=sealed)
+    with pytest.raises(BrokenInvariantError, match=r"does not know: of_a_later_one$"):
+        registry.instance_secrets.settings(ada.id)

@@ -1,15 +1,20 @@
 """Copies of settings on either database: sealed, without tokens, and stale as soon as the settings change."""
 
+from dataclasses import replace
+
 import pytest
 
 from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.model.fleet.instance import Instance, InstanceSettings
+from hermesops.model.providers.table import BY_ID
 from hermesops.store.registry import Registry
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.schema.user_tables import settings_copies
 from hermesops.store.user_rows.settings_copies import CopyMissingError, SettingsCopies
 from hermesops.users.agent_settings.copies import SettingsCopying
+from hermesops.users.agent_settings.service import tag_of
 from tests.support.real.stores.registries import KEYS, placed
+from tests.support.users.model_provider import choice_of
 
 SETTINGS = InstanceSettings(
     personality="secretly kind", disabled_tools=("browser",), messengers={"TELEGRAM_BOT_TOKEN": "42:secret"}
@@ -98,3 +103,16 @@ def test_a_copy_of_another_key_is_missing_and_one_of_a_terminated_agent_is_gone(
     registry.terminations.terminate(ada.id, why="test")
     with database.reading() as connection:
         assert connection.execute(settings_copies.select()).all() == []
+
+
+def test_a_copy_names_the_users_own_provider_without_its_key(
+    registry: Registry, rows: SettingsCopies, copying: SettingsCopying
+) -> None:
+    ada = placed(registry)
+    choice = choice_of(BY_ID["openai"])
+    changed(registry, ada, replace(SETTINGS, provider=choice))
+    copying.run()
+    copy = rows.get(ada.user_id)
+    assert copy is not None
+    assert copy.settings.provider == choice.without_key()
+    assert tag_of(copy.settings) == tag_of(registry.instance_secrets.settings(ada.id))

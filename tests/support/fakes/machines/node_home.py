@@ -13,6 +13,7 @@ from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.release.slots.disk import DiskSlots
 from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import Identity, Payload, Secrets
+from hermesops.wire.settings import Settings
 from tests.support.fakes.machines.node_system import KEY, FakeSystem
 
 PASSWORD = secrets.token_hex(16)
@@ -55,14 +56,13 @@ class NodeHome:
         path.write_text(json.dumps(content))
         return path
 
-    def personalised(self, *, epoch: int = 1, instance: str = "i-1") -> Path:
+    def personalised(self, *, epoch: int = 1, instance: str = "i-1", settings: Settings | None = None) -> Path:
         """Put a payload of ``personalise`` where it is uploaded to."""
         path = self.layout.root / "run/personalise.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(0o600)
-        payload = Payload(
-            Identity(instance, "u-1", "light", "c1", epoch), Secrets(KEY, "hm1.i-1.1." + "a" * 40), "http://10.0.0.1/v1"
-        )
+        identity, secrets = Identity(instance, "u-1", "light", "c1", epoch), Secrets(KEY, "hm1.i-1.1." + "a" * 40)
+        payload = Payload(identity, secrets, "http://10.0.0.1/v1", settings or Settings())
         path.write_bytes(payload.to_json())
         return path
 

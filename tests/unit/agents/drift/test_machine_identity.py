@@ -1,6 +1,7 @@
 """What a machine was handed is read back whole, and a machine that cannot tell is no error."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -11,12 +12,14 @@ from hermesops.agents.instances.steps.personalise import payload_of
 from hermesops.model.billing.route import issue_token, read_token
 from hermesops.model.fleet.instance import InstanceSecrets, InstanceSettings
 from hermesops.model.ids import InstanceId
+from hermesops.model.providers.table import BY_ID, CUSTOM
 from hermesops.model.recovery.recovered import Recovered
 from hermesops.vendor.channel import MachineUnreachableError, NoSuchFileError
 from hermesops.vendor.justavps.wire import MachineStatus
 from hermesops.wire.protocol import Credential, Payload
 from tests.support.fleets.in_memory import machine_for, ordered
 from tests.support.suite.cases import each_case
+from tests.support.users.model_provider import choice_of
 
 ROUTER_KEY = bytes(range(32))
 ROW = ordered(0)
@@ -50,9 +53,9 @@ class Files:
 EXPIRES_AT = 1_800_000_000
 
 
-def payload(generation: int = 3, key: bytes = ROUTER_KEY) -> bytes:
+def payload(generation: int = 3, key: bytes = ROUTER_KEY, settings: InstanceSettings = SETTINGS) -> bytes:
     secrets = InstanceSecrets("k" * 43, issue_token(key, ROW.instance.id, generation, EXPIRES_AT))
-    return payload_of(ROW.instance, SETTINGS, secrets, model_base_url="http://router:1/v1").to_json()
+    return payload_of(ROW.instance, settings, secrets, model_base_url="http://router:1/v1").to_json()
 
 
 def identity(of: bytes) -> bytes:
@@ -62,6 +65,19 @@ def identity(of: bytes) -> bytes:
 async def told_by(files: dict[str, bytes] | None, **changes: object) -> Recovered | Forgotten:
     generation_of = partial(read_token, ROUTER_KEY)
     return await read_identity(Files(files), machine_for(ROW, **changes), generation_of)  # type: ignore[arg-type]
+
+
+async def test_a_users_own_provider_comes_back_with_its_key() -> None:
+    for facts in (BY_ID["openai"], BY_ID[CUSTOM]):
+        settings = replace(SETTINGS, provider=choice_of(facts))
+        machine = payload(settings=settings)
+        claim = await told_by({IDENTITY: identity(machine), PAYLOAD: machine})
+        assert isinstance(claim, Recovered)
+        assert claim.settings == settings
+    unknown = machine.replace(b'"provider": "custom"', b'"provider": "of-a-later-hermesops"')
+    claim = await told_by({IDENTITY: identity(unknown), PAYLOAD: unknown})
+    assert isinstance(claim, Recovered)
+    assert claim.settings == SETTINGS
 
 
 async def test_an_instance_comes_back_as_it_was_handed_over() -> None:

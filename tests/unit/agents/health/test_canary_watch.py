@@ -49,6 +49,7 @@ class Fleet(Sampler):
         silent: Whose node does not answer.
         turnless: Whose agent takes no turns.
         slow: Whose node was asked and has not answered yet.
+        own: Whose agent asks its user's own provider, so that it takes no turn for the platform.
     """
 
     now: datetime = BEGIN
@@ -56,6 +57,7 @@ class Fleet(Sampler):
     silent: set[InstanceId] = field(default_factory=set)
     turnless: set[InstanceId] = field(default_factory=set)
     slow: set[InstanceId] = field(default_factory=set)
+    own: set[InstanceId] = field(default_factory=set)
     asked: dict[InstanceId, Question] = field(default_factory=dict)
     store: Samples = field(default_factory=Samples)
 
@@ -73,12 +75,11 @@ class Fleet(Sampler):
     def _reading(self, whose: InstanceId, question: Question) -> HealthSample | None:
         if whose in self.silent:
             return None
-        turn_s = 1.0 if question.turn_s else None
+        turn_s = 1.0 if question.turn_s and whose not in self.own else None
         is_taken = turn_s is not None and whose not in self.turnless
         memory = self.memory.get(whose, 100)
-        return HealthSample(
-            self.now, question.since, "r", GatewayHealth.OK, 0, 0, memory, 0.0, turn_s, turn_ok=is_taken
-        )
+        figures = (self.now, question.since, "r", GatewayHealth.OK, 0, 0, memory, 0.0, turn_s)
+        return HealthSample(*figures, turn_ok=is_taken, takes_turns=whose not in self.own)
 
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], *, after_s: float = 60
@@ -183,6 +184,14 @@ async def test_a_router_that_is_down_blames_no_release_and_proves_nothing() -> N
     for _ in range(2):
         watch = await fleet.watch({ADA: BEGIN}, [BOB, CLEO, DAN])
     assert (watch.liveness_of[ADA].failed, watch.liveness_of[ADA].exercised) == ("", False)
+
+
+async def test_an_agent_whose_user_pays_for_turns_is_exercised_when_its_gateway_answers() -> None:
+    fleet = Fleet(own={ADA})
+    watch = await fleet.watch({ADA: BEGIN}, [BOB])
+    assert (watch.liveness_of[ADA].exercised, watch.liveness_of[ADA].failed) == (True, "")
+    fleet = Fleet(own={ADA}, silent={ADA})
+    assert not (await fleet.watch({ADA: BEGIN}, [BOB])).liveness_of[ADA].exercised
 
 
 async def test_a_single_untouched_agent_shows_that_the_router_is_down() -> None:

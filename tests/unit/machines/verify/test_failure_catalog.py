@@ -93,6 +93,12 @@ def test_a_silent_router_is_none_of_the_known_failures() -> None:
     assert named(model={"router_status": 0, "offered": []}) == []
 
 
+def test_a_users_own_provider_has_no_models_of_the_router() -> None:
+    own = {"own": True, "name": "gpt-5.2", "router_status": 0, "offered": []}
+    assert named(model=own) == []
+    assert named(model={**own, "has_key": False}) == [Failure.KEY_NOT_FORWARDED]
+
+
 @pytest.mark.parametrize(
     "change",
     [{"filesystem": "tmpfs"}, {"used": "/tmp/.hermes"}, {"skills": 0}, {"skills": -1}],  # noqa: S108 - a wrong home

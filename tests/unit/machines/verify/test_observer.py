@@ -66,3 +66,18 @@ def test_without_that_file_it_is_not(router: str, trusted: str, monkeypatch: pyt
     observation = _asked(router, trusted, monkeypatch)
     assert observation["router_status"] == 0
     assert "CERTIFICATE_VERIFY_FAILED" in str(observation["reason"])
+
+
+def test_a_users_own_provider_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = {"base_url": "https://api.openai.com/v1", "key_env": "OWN"}
+    config = {"model": {"default": "gpt-5.2", "provider": "custom:own"}, "providers": {"own": provider}}
+    monkeypatch.setattr(observer, "read", lambda _: json.dumps(config))
+
+    def ask(*_: object, **__: object) -> tuple[int, dict[str, object]]:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(observer, "ask", ask)
+    observation = observer.model({"OWN": "sk-proj-0123456789"})
+    assert (observation["name"], observation["own"], observation["has_key"]) == ("gpt-5.2", True, True)
+    assert "sk-proj-0123456789" not in str(observation)
+    assert observer.chat("s1") == {"own": True}, "and takes no turn, which it would bill"

@@ -456,6 +456,17 @@ async def test_in_one_batch_the_verdicts_are_those_of_testinfra_one_by_one(
     assert batched.findings == single.findings
 
 
+async def test_an_agent_with_its_users_own_provider_keeps_every_promise_without_a_turn() -> None:
+    machine = PromisingMachine()
+    machine.observe["model"] |= {"own": True, "name": "gpt-5.2", "router_status": 0, "offered": []}
+    machine.chat = {"own": True}
+    verification = await verify(as_channel(machine), EXPECTED)
+    assert failed(verification) == []
+    details = {check.name: check.seen for check in verification.checks}
+    assert "own provider" in details["model"]
+    assert "no turn taken" in details["chat"]
+
+
 async def test_findings_come_first_and_name_the_user() -> None:
     machine = PromisingMachine()
     machine.observe["detailed"]["status"] = 401

@@ -6,9 +6,16 @@ import { element, fill } from "../base/dom.js";
 import { visible } from "../base/text.js";
 import { wordsOf } from "../base/words.js";
 import { has } from "./parts.js";
+import { provider } from "./provider.js";
+import { change } from "./settings_request.js";
 
 const FIELDS = [
-  { name: "model", label: "Model", kind: "choice", about: "The language model that your agent thinks with." },
+  {
+    name: "model",
+    label: "Model",
+    kind: "choice",
+    about: "The language model that your agent thinks with, unless a provider of your own answers.",
+  },
   {
     name: "personality",
     label: "Personality",
@@ -22,9 +29,6 @@ const FIELDS = [
     about: "One name a line. Your agent does not use them.",
   },
 ];
-
-const LOOK_AGAIN_MS = 1000;
-const MOST_LOOKS = 60;
 
 export const settings = {
   path: "settings",
@@ -54,7 +58,7 @@ export const settings = {
       event.preventDefault();
       await write(form, fields, data, etag, told, () => this.show(box));
     });
-    fill(box, form);
+    fill(box, form, data.providers && provider(data, etag, () => this.show(box)));
   },
 };
 
@@ -98,8 +102,7 @@ async function write(form, fields, before, etag, told, again) {
   }
   told.textContent = "Saved as soon as your agent has the settings …";
   try {
-    const { data } = await ask("PATCH", "/settings", { body: changes, headers: { "If-Match": etag } });
-    if (await isTaken(form, data.request)) {
+    if (await change(form, changes, etag)) {
       await again();
       announce("Your agent has the new settings.");
     } else told.textContent = "That takes longer than usual. Look here again in a few minutes.";
@@ -108,21 +111,6 @@ async function write(form, fields, before, etag, told, again) {
     told.textContent = wordsOf(problem);
     if (problem.code === "changed-meanwhile") told.append(" ", reload(again));
   }
-}
-
-/**
- * Wait until the agent has the settings of a request, which the API answers at once.
- *
- * @throws {Problem} once it is refused
- */
-async function isTaken(form, request) {
-  for (let look = 0; look < MOST_LOOKS && form.isConnected; look += 1) {
-    const { data } = await ask("GET", `/requests/${encodeURIComponent(request)}`);
-    if (data.state === "done") return true;
-    if (data.state === "refused") throw new Problem(409, { code: data.code ?? "", detail: data.detail });
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
-  }
-  return false;
 }
 
 function reload(again) {

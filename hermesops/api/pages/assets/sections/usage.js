@@ -1,10 +1,11 @@
 /** Model tokens and money of the present period. */
 
-import { ask } from "../base/api.js";
+import { Problem, ask } from "../base/api.js";
 import { element, fill } from "../base/dom.js";
 import { visible } from "../base/text.js";
 import { countOf, moneyOf } from "../base/words.js";
 import { card, facts, has } from "./parts.js";
+import { ownWords } from "./provider.js";
 
 export const usage = {
   path: "usage",
@@ -12,10 +13,12 @@ export const usage = {
   isThere: () => has("/usage"),
   async show(box) {
     const { data } = await ask("GET", "/usage");
+    const own = ownWords(await chosenProvider());
     fill(
       box,
       card(
         typeof data.period === "string" ? `Period ${visible(data.period)}` : "This period",
+        own && element("p", { class: "notice" }, own),
         data.budget_micros ? budget(data) : null,
         facts([
           ["Turns", counted(data.turns)],
@@ -28,6 +31,17 @@ export const usage = {
     );
   },
 };
+
+/** The user's own model provider; the figures stand without it where settings cannot be read now. */
+async function chosenProvider() {
+  try {
+    const { data } = await ask("GET", "/settings");
+    return data.provider ?? null;
+  } catch (problem) {
+    if (!(problem instanceof Problem)) throw problem;
+    return null;
+  }
+}
 
 function budget({ cost_micros: cost, budget_micros: most }) {
   const words = `${moneyOf(cost)} of ${moneyOf(most)} used`;

@@ -23,6 +23,7 @@ from hermesops.model.ids import (
     user_id_of,
 )
 from hermesops.model.plan import Plan
+from hermesops.model.providers.choice import ProviderChoice
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.registry.encryption.sealing import place
 from hermesops.store.registry.repositories.base import Repository
@@ -302,6 +303,7 @@ NO_SETTINGS = "{}"
 """Default settings, before they are sealed."""
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(InstanceSettings))
+_OF_PROVIDER = frozenset(field.name for field in dataclasses.fields(ProviderChoice))
 
 
 class InstanceSecretRepository(Repository):
@@ -352,19 +354,18 @@ class InstanceSecretRepository(Repository):
     def _open_settings(self, sealed: str, column: str, instance_id: InstanceId) -> InstanceSettings:
         values = json.loads(self._context.sealer.unseal(sealed, place=_place(column, instance_id)))
         unknown = values.keys() - _FIELDS
+        unknown |= (values.get("provider") or {}).keys() - _OF_PROVIDER
         if unknown:
             raise BrokenInvariantError(
                 f"instance {instance_id} has settings that this hermesops does not know: {', '.join(sorted(unknown))}"
             )
-        for name in ("cron", "disabled_tools"):
-            values[name] = tuple(values.get(name, ()))
-        return InstanceSettings(**values)
+        return InstanceSettings.from_values(values)
 
     def seal_settings_in(
         self, connection: sa.Connection, settings: InstanceSettings, column: str, instance_id: InstanceId
     ) -> str:
         """Encrypt settings for that column of the instance."""
-        plain = json.dumps(dataclasses.asdict(settings), default=dict)
+        plain = json.dumps(settings.to_values(), default=dict)
         return self.seal_in(connection, plain, column, instance_id)
 
     def seal_in(self, connection: sa.Connection, plain: str, column: str, instance_id: InstanceId) -> str:

@@ -8,15 +8,21 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.agents.instances.requests.opening import OperationOpener
+from hermesops.agents.model_providers.service import using
 from hermesops.errors import RefusedError
-from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.ids import InstanceId, MachineId, OperationId
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
+from hermesops.model.providers.table import BY_ID
 from hermesops.store.operations.kinds.agents import TerminateIntent
+from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fakes.instances import ADA, MACHINE
 from tests.support.fakes.registry import FakeRegistry
+from tests.support.users.model_provider import choice_of
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -42,6 +48,9 @@ class Rows(FakeRegistry):
 
     def instances_find(self, _text: str) -> Instance:
         return replace(ADA, status=InstanceStatus.SUSPENDED) if self.is_asleep else ADA
+
+    def instance_secrets_settings(self, _instance_id: InstanceId) -> InstanceSettings:
+        return InstanceSettings()
 
     def operations_list(self, **_asked: object) -> tuple[Operation, ...]:
         if self.unfinished is None:
@@ -82,6 +91,10 @@ class World:
 
     async def invocation(self, _machine_id: MachineId) -> str:
         return "start-1"
+
+    async def observe(self, _instance_id: InstanceId) -> Observation:
+        node = NodeState(ADA.id, 1, "", "r", takes_endpoint=False)
+        return Observation(ADA, MachineState(MACHINE, MachineStatus.READY), node)
 
 
 TERMINATION = TerminateIntent(user="ada", machine_name=ADA.machine_name, reason="", keeps_backup=False).to_json()
@@ -155,6 +168,15 @@ async def test_a_gateway_that_an_unfinished_operation_has_stopped_is_not_started
     rows = Rows(unfinished=OperationKind.RELOCATE)
     with pytest.raises(RefusedError, match=r"begun \(relocate\) of ada has not ended"):
         await ask(requests_in(rows))
+    assert rows.written == []
+
+
+async def test_a_machine_whose_node_knows_no_provider_of_users_gets_none() -> None:
+    rows = Rows()
+    choice = choice_of(BY_ID["openai"])
+    with pytest.raises(RefusedError, match="is older than model providers of users") as refused:
+        await requests_in(rows).configure("ada", using(choice), reason="asked")
+    assert "hermesops fleet converge ada" in str(refused.value.hint)
     assert rows.written == []
 
 

@@ -1,13 +1,16 @@
 """A request that cannot be is refused in one line that says where, and never repeats a value."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from hermesops.agents.instances.requests.settings_patch import replacing, setting
 from hermesops.errors import UsageError
 from hermesops.model.fleet.instance import InstanceSettings
+from hermesops.model.providers.table import BY_ID
 from tests.support.suite.cases import each_case
+from tests.support.users.model_provider import choice_of
 
 CANARY = "canary-3f9b"
 HELD = InstanceSettings(model="gpt-4o", messengers={"SLACK_BOT_TOKEN": "x"}, disabled_tools=("web",))
@@ -95,3 +98,14 @@ def test_deep_nesting_is_refused_while_it_is_read(opens: str, closes: str) -> No
         replacing(opens * 40 + closes * 40, where="FILE")
     with pytest.raises(UsageError, match="settings cannot hold this value"):
         replacing(opens * 4000, where="FILE")
+
+
+def test_a_model_provider_is_not_changed_with_the_others_and_stays() -> None:
+    held = replace(HELD, provider=choice_of(BY_ID["openai"]))
+    assert replacing("model: gpt-4o", where="f")(held) == InstanceSettings(model="gpt-4o", provider=held.provider)
+    assert setting(["model="])(held).provider == held.provider
+    for name in ("provider", "endpoint"):
+        with pytest.raises(UsageError, match="its key is verified first") as refused:
+            replacing(f"{name}: {{key: {CANARY}}}", where="f")
+        assert "instance model-provider" in str(refused.value.hint)
+        assert CANARY not in refused.value.message

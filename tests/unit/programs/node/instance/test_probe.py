@@ -13,6 +13,8 @@ from hermesops.programs.node import __main__ as node
 from hermesops.programs.node.instance.agent import readiness
 from hermesops.programs.node.instance.agent.api import Answer
 from hermesops.programs.node.instance.personalise import personalise
+from hermesops.wire.model_endpoint import ModelEndpoint
+from hermesops.wire.settings import Settings
 from tests.support.fakes.machines.node_home import NodeHome, make
 
 
@@ -111,3 +113,12 @@ def test_where_no_unit_is_counted_the_memory_of_its_processes_is_added_up(
     group.mkdir(parents=True)
     (group / "cgroup.procs").write_text("77\n78\n79\n../../etc/passwd\n")
     assert probed(machine)["memory_bytes"] == 1024 * 1024, "one has ended meanwhile"
+
+
+def test_an_agent_with_its_users_own_provider_takes_no_turn_that_the_user_would_pay(tmp_path: Path) -> None:
+    machine = make(tmp_path)
+    endpoint = ModelEndpoint("openai", "https://api.openai.com/v1", "codex_responses", "gpt-5.2", "sk-proj-0123456789")
+    personalise(machine.node, machine.personalised(settings=Settings(endpoint=endpoint)), wait_s=5)
+    probe = probed(machine, "--turn", "5")
+    assert (probe["gateway"], probe["turn"], probe["takes_turns"]) == ("ok", None, False)
+    assert not machine.node.files.read(machine.layout.last_turn)

@@ -7,6 +7,7 @@ import pytest
 from hermesops.programs.node.instance.agent.installation import Base, Route
 from hermesops.programs.node.instance.render import (
     HOME_CHAT,
+    OWN_KEY_VARIABLE,
     TOKEN_VARIABLE,
     managed_config,
     managed_environment,
@@ -15,6 +16,7 @@ from hermesops.programs.node.instance.render import (
 )
 from hermesops.users.messaging.outbound import answers
 from hermesops.wire.errors import BadRequestError
+from hermesops.wire.model_endpoint import ModelEndpoint
 from hermesops.wire.protocol import Connector, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings, merged
 from tests.support.suite.cases import each_case
@@ -55,6 +57,35 @@ def environment(settings: Settings = _NONE) -> dict[str, str]:
 def test_the_provider_and_the_model_are_always_named() -> None:
     model = config()["model"]
     assert model == {"default": "claude-haiku", "provider": "custom:helium"}
+
+
+ENDPOINT = ModelEndpoint("openai", "https://api.openai.com/v1", "codex_responses", "gpt-5.2", "sk-proj-0123456789")
+OWN = Settings(model="claude-haiku", endpoint=ENDPOINT)
+
+
+def test_a_users_own_provider_is_named_and_the_only_one() -> None:
+    assert config(OWN)["model"] == {"default": "gpt-5.2", "provider": "custom:own"}
+    assert config(OWN)["providers"] == {
+        "own": {
+            "name": "own",
+            "base_url": "https://api.openai.com/v1",
+            "key_env": OWN_KEY_VARIABLE,
+            "api_mode": "codex_responses",
+            "discover_models": False,
+        }
+    }
+
+
+def test_the_users_key_is_in_the_environment_alone_and_under_no_vendors_name() -> None:
+    assert "sk-proj-0123456789" not in json.dumps(config(OWN))
+    with_key, without = environment(OWN), environment(_NONE)
+    assert with_key.items() - without.items() == {(OWN_KEY_VARIABLE, "sk-proj-0123456789")}
+    assert without.keys() - with_key.keys() == {TOKEN_VARIABLE}, "the router's token is of no use there"
+    assert f"{OWN_KEY_VARIABLE}='sk-proj-0123456789'\n".encode() in payload_environment(payload(OWN))
+
+
+def test_a_model_that_the_router_lacks_does_not_matter_beside_an_own_provider() -> None:
+    assert config(dataclasses.replace(OWN, model="gone"))["model"]["default"] == "gpt-5.2"
 
 
 def test_a_router_with_tls_is_trusted_by_the_machines_authorities() -> None:

@@ -9,6 +9,8 @@ import pytest
 from hermesops.programs.node.instance import volume
 from hermesops.programs.node.metrics import agent_log
 from hermesops.programs.node.state import backup
+from hermesops.wire.model_endpoint import ModelEndpoint
+from hermesops.wire.settings import Settings
 from tests.support.fakes.machines.node_home import NodeHome, make
 
 _AT = "2027-01-15 09:00:00,123"
@@ -42,7 +44,7 @@ class Counting:
         for sample in agent_log.read(self.machine.node, self.kept):
             name = ",".join((sample.name.removeprefix("hermes_").removesuffix("_total"), *sample.labels.values()))
             turns[name] = sample.value
-        assert len(turns) == 10
+        assert len(turns) in {10, 17}
         return {name: value for name, value in turns.items() if value}
 
 
@@ -284,3 +286,33 @@ def test_a_later_agents_lines_count_alike(counting: Counting) -> None:
         "turns,answered": 1,
         "turns,failed": 3,
     }
+
+
+def test_failures_and_tokens_at_a_users_own_provider_are_none_of_the_platforms(tmp_path: Path) -> None:
+    machine = make(tmp_path, runs_processes=False)
+    machine.layout.identity.write_text("{}")
+    endpoint = ModelEndpoint("openai", "https://api.openai.com/v1", "codex_responses", "gpt-5.2", "sk-proj-0123456789")
+    routed, own = (machine.personalised(settings=Settings(endpoint=each)).read_bytes() for each in (None, endpoint))
+    counting = Counting(machine)
+    assert counting.run() == {}
+
+    def used() -> dict[str, float]:
+        write(machine, _FAILED.format("AuthenticationError", "HTTP 401: Invalid key"), log="errors.log")
+        write(machine, "ERROR agent.conversation_loop: Non-retryable client error: 401", _ENDED.format("text_response"))
+        write(machine, "INFO agent: API call #1: model=m provider=custom in=70 out=7 total=77")
+        return counting.run()
+
+    machine.layout.payload.write_bytes(own)
+    at_own = used()
+    assert {name: value for name, value in at_own.items() if not name.startswith("gateway")} == {
+        "turns,answered": 1,
+        "turns,failed_own": 1,
+        "own_model_errors,401": 1,
+        "own_tokens_spent,input": 70,
+        "own_tokens_spent,output": 7,
+    }
+    # Back at the platform's models: nothing of before is counted as theirs.
+    machine.layout.payload.write_bytes(routed)
+    back = used()
+    assert (back["model_errors,401"], back["own_model_errors,401"]) == (1, 1)
+    assert (back["turns,failed"], back["turns,failed_own"], back["tokens_spent,input"]) == (1, 1, 70)

@@ -31,7 +31,9 @@ from hermesops.programs.node.system.files import PRIVATE
 from hermesops.wire.documents.revocations import Revocations
 from hermesops.wire.errors import NotReadyError, OutrankedError, RefusedError
 from hermesops.wire.layout import UNIT
+from hermesops.wire.model_endpoint import ModelEndpoint
 from hermesops.wire.protocol import Check, Connector, FencingToken
+from hermesops.wire.settings import Settings
 from tests.support.crash.death import Death, KilledError
 from tests.support.releases.machine_home import OLD, OLD_LOCK, ReleaseHome, lock_of, make
 from tests.support.suite.shard import shard
@@ -599,6 +601,21 @@ def test_a_machine_whose_gateway_is_down_gets_the_release_and_stays_down(home: R
     assert (home.seen()["current"], home.seen()["runs"]) == (NEW, None)
     rollback.settle(home.node)
     assert (home.seen()["current"], home.system.ran) == (OLD, ran)
+
+
+def test_a_release_is_tried_with_the_users_own_provider_and_without_a_turn_that_the_user_would_pay(
+    tmp_path: Path,
+) -> None:
+    home = make(tmp_path)
+    endpoint = ModelEndpoint("openai", "https://api.openai.com/v1", "codex_responses", "gpt-5.2", "sk-proj-0123456789")
+    personalise(home.node, home.home.personalised(settings=Settings(endpoint=endpoint)), wait_s=60)
+    fetched(home)
+    answer, code = activate.activate(home.node, NEW, Options(), lease=None, progress=lambda _: None)
+    assert (code, [check["name"] for check in answer["checks"]]) == (0, ["health", "state", "tools"])
+    trial = home.slots.trials[0]
+    assert not trial.takes_turns
+    assert json.loads(trial.new.config)["model"] == {"default": "gpt-5.2", "provider": "custom:own"}
+    assert b"AUXILIARY_OWN_API_KEY='sk-proj-0123456789'" in trial.new.environment
 
 
 def test_a_machine_that_waits_for_its_user_is_tried_without_a_model(tmp_path: Path) -> None:

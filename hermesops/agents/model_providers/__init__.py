@@ -1,0 +1,1 @@
+"""Users' own model providers: which there are, whether one accepts a key, and the settings that name it."""

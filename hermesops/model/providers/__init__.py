@@ -1,0 +1,1 @@
+"""Model providers whose keys users may bring for their own agents."""

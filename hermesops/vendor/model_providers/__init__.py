@@ -1,0 +1,1 @@
+"""Model providers as hermesops asks them: once, about a user's key."""
