@@ -24,7 +24,7 @@ from hermesops.model.operation import OperationKind
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.registry import Registry
-from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring
+from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring, matrix
 from tests.support.fleets.filled_registry import beat, fill
 from tests.support.hostile.agents.hostile_moods import ESCAPES
 from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container, foreign
@@ -87,8 +87,9 @@ def paths_of(container: Container) -> list[str]:
         About.RUNBOOK: runbook,
     }
     actions = [f"{of}/change/{action.name}" for action in ACTIONS for of in subjects[action.about]]
+    gaps = [f"/console/plots/gaps/{row.id}" for row in container.operation_directory.list(ended=True)]
     return [
-        *("/console/", *LISTS, "/console/runbooks"),
+        *("/console/", *LISTS, "/console/runbooks", "/console/plots/health", "/console/plots/cost", *gaps),
         *(instance, f"{instance}/report", f"{instance}/timeline", *operations, *actions),
         *rollouts,
         *("/console/more", "/console/approvals", "/console/batch", "/console/bulk/restart"),
@@ -254,6 +255,29 @@ async def test_an_alert_leads_to_its_runbook_and_the_instance_in_trouble_comes_f
     assert "The gateway of an agent is down" in runbook
     assert 'href="/console/runbooks/turns-failing-burn"' in runbook
     assert foreign(runbook) == []
+
+
+async def test_plots_are_of_what_monitoring_has(
+    container: Container, client: httpx.AsyncClient, monitoring: FakeMonitoring
+) -> None:
+    assert "there is no monitoring here" in (await client.get("/console/plots/cost")).text
+    instance = container.instance_list.read()[0].instance
+    operation = container.registry.operations.open(
+        OperationKind.RESTART, instance_subject(instance.id), intent={}, instance_id=instance.id
+    )
+    container.__dict__["monitoring"] = SimpleNamespace(is_known=True, client=lambda: monitoring.client)
+    now = container.now().timestamp()
+    lines = [({"condition": name}, [(now - 1200, 7), (now - 600, 3)]) for name in ("healthy", "down", HOSTILE)]
+    monitoring.answers["POST /prometheus/api/v1/query_range"] = matrix(*lines)
+    health = (await client.get("/console/plots/health")).text
+    assert (health.count("<polyline"), foreign(health)) == (2, [])
+    assert health.index("down") < health.index("healthy")
+    assert "3 last, 7 at most" in health
+    monitoring.answers["POST /prometheus/api/v1/query_range"] = matrix(({}, [(now - 15, 1), (now, 0)]))
+    assert "unanswered for about 15 s" in (await client.get(f"/console/plots/gaps/{operation.id}")).text
+    monitoring.answers["POST /prometheus/api/v1/query_range"] = Answer(b"no", 503)
+    assert "unknown: " in (await client.get(f"/console/plots/gaps/{operation.id}")).text
+    assert (await client.get("/console/plots/health")).text == health, "asked once a minute"
 
 
 async def test_an_action_that_destroys_something_has_its_subject_typed_and_values_are_bounded(
