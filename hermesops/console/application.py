@@ -51,8 +51,10 @@ SERVED = (
     *actions.ROUTES,
     *operations.ROUTES,
     *plots.ROUTES,
+    *rollouts.ROUTES,
     *alerts.ROUTES,
     *runbooks.PAGES,
+    *listings.SERVED,
     *events.ROUTES,
     *assets.ROUTES,
 )

@@ -8,12 +8,13 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from hermesops.console.topics import READERS, fleet
+from hermesops.console.topics.listings import LISTINGS
 from hermesops.errors import Hint, UsageError
 from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts
 from hermesops.observability.telemetry.metrics.history import History, Past, history_of
@@ -95,9 +96,14 @@ class _Kept:
 
 @dataclass
 class Sources:
-    """Reads shapes from the services of one environment."""
+    """Reads shapes from the services of one environment.
+
+    Attributes:
+        lists: Names of the lists that may be read.
+    """
 
     container: "Container"
+    lists: Collection[str] = frozenset(LISTINGS)
     _kept: OrderedDict[Topic, _Kept] = field(default_factory=OrderedDict)
     _alerts: KnownAlerts = field(default_factory=KnownAlerts)
     _alerts_until: float = 0.0
@@ -168,6 +174,8 @@ class Sources:
     async def _read(self, topic: Topic) -> Mapping[str, Any]:
         if topic.kind == "fleet":
             return await asyncio.to_thread(fleet.shown, self.container, topic.name, await self.alerts())
+        if topic.kind == "listing" and topic.name.partition("?")[0] not in self.lists:
+            raise UsageError("this console has no such list")
         if topic.kind == "alerts":
             return await self._open_alerts()
         reader = READERS.get(topic.kind)

@@ -12,7 +12,7 @@ from hermesops.console.paging import page_of
 from hermesops.console.parts import console_of
 from hermesops.console.routes.asking import QUESTIONS
 from hermesops.console.sources import Topic
-from hermesops.console.topics.listings import LISTINGS, Listing
+from hermesops.console.topics.listings import LISTINGS, OF_OPERATORS, Listing
 from hermesops.views.listing import containing
 
 
@@ -38,11 +38,16 @@ async def show(listing: Listing, request: Request) -> Response:
 
 
 async def more(request: Request) -> Response:
-    """Every list, and the pages for which others are asked."""
-    return console_of(request).pages.page("more", listings=LISTINGS, questions=QUESTIONS)
+    """Every list, and the pages for which others are asked; the served console asks nobody."""
+    console = console_of(request)
+    listings, questions = (OF_OPERATORS, {}) if console.is_served else (LISTINGS, QUESTIONS)
+    return console.pages.page("more", listings=listings, questions=questions)
 
 
 ROUTES = (
     Route(f"{PREFIX}more", more),
     *(Route(f"{PREFIX}{listing.name}", partial(show, listing)) for listing in LISTINGS.values()),
 )
+
+SERVED = tuple(route for route in ROUTES if route.path.removeprefix(PREFIX) in {"more", *OF_OPERATORS})
+"""Of the served console."""

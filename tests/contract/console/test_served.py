@@ -20,6 +20,7 @@ from hermesops.console.front import CONTENT_SECURITY_POLICY
 from hermesops.console.operators.gate import COOKIE, SIGN_IN_COOKIE
 from hermesops.console.operators.roles import role_needed
 from hermesops.console.operators.sessions import ASKED_S, IDLE_S, LIFE_S, digest
+from hermesops.console.topics.listings import LISTINGS, OF_OPERATORS
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.vendors.issuer import OPERATORS, Person
 from hermesops.model.access.console_operator import RECENT_S, Role
@@ -27,6 +28,7 @@ from hermesops.store.registry import Registry
 from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.schema.role_grants import CONSOLE
 from tests.support.fleets.filled_registry import fill
+from tests.support.pages.halted_rollout import with_halted_rollout
 from tests.support.pages.operators import CHANGE, VISIT, ServedConsole, served_console
 from tests.support.real.stores.postgresql import as_role, make_role
 from tests.support.real.stores.registries import registry_at
@@ -88,11 +90,26 @@ async def test_a_viewer_sees_every_page_and_no_change(console: ServedConsole, re
     vera = await console.signed_in("vera")
     instance = f"/console/instances/{registry.instances.list()[0].id}"
     pages = ("/console/", "/console/instances", "/console/operations", "/console/alerts", "/console/runbooks")
-    for path in (*pages, instance, f"{instance}/report", f"{instance}/timeline", "/console/assets/console.js"):
+    with_halted_rollout(registry, "it is so")
+    pages = (*pages, "/console/rollouts", "/console/rollouts/r1", "/console/approvals", "/console/more")
+    for path in (
+        *pages,
+        *(f"/console/{name}" for name in OF_OPERATORS),
+        instance,
+        f"{instance}/report",
+        f"{instance}/timeline",
+        "/console/assets/console.js",
+    ):
         answer = await vera.get(path)
         assert answer.status_code == 200, (path, answer.text[-600:])
         assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
         assert "/change/" not in answer.text, path
+    for name in LISTINGS.keys() - OF_OPERATORS:
+        assert (await vera.get(f"/console/{name}")).status_code == 404, name
+        assert (await vera.get(f"/console/events?kind=listing&name={name}")).status_code == 422, name
+        assert f'href="/console/{name}' not in (await vera.get("/console/more")).text
+        assert f'href="/console/{name}' not in (await vera.get(instance)).text
+    assert "rollout pause r1" in (await vera.get("/console/rollouts/r1")).text
     assert "vera@local.test (viewer)" in (await vera.get("/console/")).text
     otto = await console.signed_in("otto")
     assert "/change/restart" in (await otto.get(instance)).text
