@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from hermesops.agents.drift.compare import FIELDS
 from hermesops.base.typed_values import since
+from hermesops.console.actions.action import About
 from hermesops.console.actions.table import page_of_command
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
@@ -153,7 +154,8 @@ async def cell(request: Request) -> Response:
     console, name = console_of(request), request.path_params["name"]
     view = await asyncio.to_thread(console.container.cells.view, name)
     size = console.container.env.settings.cell_size
-    return console.pages.page("cell", cell=cell_shapes.show(view, size=size, pending=None))
+    shape = cell_shapes.show(view, size=size, pending=None)
+    return console.pages.page("cell", cell=shape, actions=console.actions(About.CELL))
 
 
 async def cell_preview(request: Request) -> Response:

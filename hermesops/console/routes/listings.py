@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from hermesops.console.actions.action import About
 from hermesops.console.front import PREFIX
 from hermesops.console.paging import page_of
 from hermesops.console.parts import console_of
@@ -41,7 +42,8 @@ async def more(request: Request) -> Response:
     """Every list, and the pages for which others are asked; the served console asks nobody."""
     console = console_of(request)
     listings, questions = (OF_OPERATORS, {}) if console.is_served else (LISTINGS, QUESTIONS)
-    return console.pages.page("more", listings=listings, questions=questions)
+    actions = console.actions(About.FLEET)
+    return console.pages.page("more", listings=listings, questions=questions, actions=actions)
 
 
 ROUTES = (

@@ -85,6 +85,10 @@ def paths_of(container: Container) -> list[str]:
         About.FREEZE: freezes,
         About.FLEET: ["/console"],
         About.RUNBOOK: runbook,
+        About.CELL: ["/console/cells/cell1"],
+        About.MACHINE: ["/console/machines/hermes-local-a"],
+        About.JOB: ["/console/jobs/pools"],
+        About.DRILL: ["/console/drills/gateway-stopped"],
     }
     actions = [f"{of}/change/{action.name}" for action in ACTIONS for of in subjects[action.about]]
     gaps = [f"/console/plots/gaps/{row.id}" for row in container.operation_directory.list(ended=True)]
@@ -255,6 +259,28 @@ async def test_an_alert_leads_to_its_runbook_and_the_instance_in_trouble_comes_f
     assert "The gateway of an agent is down" in runbook
     assert 'href="/console/runbooks/turns-failing-burn"' in runbook
     assert foreign(runbook) == []
+
+
+async def test_a_silence_shows_the_open_alerts_that_it_takes(
+    container: Container, client: httpx.AsyncClient, monitoring: FakeMonitoring
+) -> None:
+    rows = container.registry.instances.list()
+    monitoring.answers["GET /alertmanager/api/v2/alerts"] = Answer(
+        [alert("GatewayDown", instance_id=row.id) for row in rows[:3]] + [alert("CellLost", cell="cell1")]
+    )
+    rules = [{"name": "GatewayDown"}, {"name": "CellLost"}]
+    monitoring.answers["GET /prometheus/api/v1/rules"] = Answer(
+        {"status": "success", "data": {"groups": [{"rules": rules}]}}
+    )
+    path, where = "/console/change/silence", {"where": "alert=GatewayDown"}
+    assert (await client.get(path, params=where)).text.count("<li>GatewayDown user") == 3
+    of_one = (await client.get(path, params={**where, "instance": "user1"})).text
+    assert (of_one.count("<li>GatewayDown user1:"), of_one.count("<li>")) == (1, 1)
+    assert "mutes the whole fleet" in (await client.get(path, params={"where": "severity=page"})).text
+    assert (
+        "hermesops alert silence --where alert=GatewayDown --reason WHY" in (await client.get(path, params=where)).text
+    )
+    assert [asked for asked in monitoring.asked if asked.method == "POST" and "silences" in asked.path] == []
 
 
 async def test_plots_are_of_what_monitoring_has(

@@ -89,9 +89,9 @@ def is_refused(answer: httpx.Response) -> bool:
 async def test_a_viewer_sees_every_page_and_no_change(console: ServedConsole, registry: Registry) -> None:
     vera = await console.signed_in("vera")
     instance = f"/console/instances/{registry.instances.list()[0].id}"
-    pages = ("/console/", "/console/instances", "/console/operations", "/console/alerts", "/console/runbooks")
+    pages = ["/console/", "/console/instances", "/console/operations", "/console/alerts", "/console/runbooks"]
     with_halted_rollout(registry, "it is so")
-    pages = (*pages, "/console/rollouts", "/console/rollouts/r1", "/console/approvals", "/console/more")
+    pages += ["/console/rollouts", "/console/rollouts/r1", "/console/approvals", "/console/more"]
     for path in (
         *pages,
         *(f"/console/{name}" for name in OF_OPERATORS),

@@ -155,7 +155,7 @@ def _filled(registry: Registry) -> list[str]:
         instance_id=instance.id,
     )
     freeze = registry.freezes.set(begins_at=None, ends_at=None, reason="it is so")
-    return [instance.id, operation.id, ROLLOUT.id, freeze.id, "gateway-down", "GatewayDown", "cell1"]
+    return [instance.id, operation.id, ROLLOUT.id, freeze.id, "gateway-down", "GatewayDown", "cell1", "pools"]
 
 
 @asynccontextmanager

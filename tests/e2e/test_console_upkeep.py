@@ -1,0 +1,122 @@
+"""Actions of the fleet's upkeep by pages, on simulated machines: each has a preview, and does as its command does."""
+
+import re
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from hermesops.app import Container
+from hermesops.base.waiting import Pending, until
+from hermesops.model.operation import OperationStatus
+from hermesops.model.rollout.records import RolloutId, RolloutState
+from tests.support.pages.console import OWN, console_client, container_of
+from tests.support.real.commands.command import Command, local_world
+
+pytestmark = pytest.mark.turns(60)
+
+POOLED = {"HERMESOPS_POOL_SIZE": "light=1"}
+
+
+@pytest.fixture(scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    async with local_world(tmp_path_factory.mktemp("upkeep"), driver="sim", variables=POOLED) as command:
+        await command.ok("provision", "ada", "--plan", "light")
+        yield command
+
+
+@pytest.fixture
+def container(world: Command) -> Container:
+    return container_of(world.environ)
+
+
+@pytest.fixture
+async def client(container: Container) -> AsyncIterator[httpx.AsyncClient]:
+    async with console_client(container) as client:
+        yield client
+
+
+async def begun(client: httpx.AsyncClient, path: str, typed: str = "", **values: str) -> str:
+    """Begin an action after its preview; the page that it leads to."""
+    preview = await client.get(path, params=values)
+    assert (preview.status_code, "Preview</h2>" in preview.text) == (200, True), preview.text
+    answer = await client.post(path, data={**values, "reason": "a test", "typed": typed}, headers=OWN)
+    assert answer.status_code == 200, answer.text
+    return answer.headers["hx-redirect"]
+
+
+async def test_a_job_fills_a_pool_and_the_pool_is_drained(
+    world: Command, container: Container, client: httpx.AsyncClient
+) -> None:
+    jobs = (await client.get("/console/jobs/answer")).text
+    assert 'href="/console/jobs/pools/change/run"' in jobs
+    wrong = await client.post("/console/jobs/pools/change/run", data={"reason": "x", "typed": "pool"}, headers=OWN)
+    assert wrong.status_code == 422
+    assert await begun(client, "/console/jobs/pools/change/run", "pools") == "/console/jobs"
+
+    async def pooled() -> list[object] | Pending[list[object]]:
+        machines = (await world.ok("pool", "list", "--json")).json["machines"]
+        return machines if machines and machines[0]["status"] == "ready" else Pending("not yet")
+
+    [machine] = await until(pooled, what="a machine in the pool", timeout_s=120, every_s=0.3)
+    assert isinstance(machine, dict)
+    cell = f"/console/cells/{machine['cell']}"
+    assert f'href="{cell}/change/drain-pool"' in (await client.get(cell)).text
+    assert machine["machine_name"] in (await client.get(f"{cell}/change/drain-pool")).text
+    page = await begun(client, f"{cell}/change/drain-pool", machine["cell"])
+    operation_id = page.rpartition("/")[2]
+
+    async def ended() -> OperationStatus | Pending[OperationStatus]:
+        status = container.operation_directory.get(operation_id).status
+        return status if status.has_ended else Pending(status.value)
+
+    assert await until(ended, what=operation_id, timeout_s=120, every_s=0.2) is OperationStatus.DONE
+    assert (await world.ok("pool", "list", "--json")).json["machines"] == []
+    entries = (await world.ok("audit", "log", "--json")).json["entries"]
+    assert [entry["who"].endswith("via console") for entry in entries if entry["why"] == "a test"] != []
+
+
+async def test_tokens_are_rotated_as_a_rollout(container: Container, client: httpx.AsyncClient) -> None:
+    page = await begun(client, "/console/change/rotate-tokens", everybody="on", stages="100%", soak="0s", settle="0s")
+    rollout_id = RolloutId(page.rpartition("/")[2])
+
+    async def look() -> RolloutState | Pending[RolloutState]:
+        state = container.rollouts.get(rollout_id).state
+        return state if state.has_ended else Pending(state.value)
+
+    assert await until(look, what=rollout_id, timeout_s=240, every_s=0.5) is RolloutState.DONE
+    assert container.rollouts.get(rollout_id).action.value == "tokens"
+
+
+async def test_what_is_not_so_is_refused_before_it_begins(client: httpx.AsyncClient, container: Container) -> None:
+    ada = f"/console/instances/{container.instances.find('ada').id}"
+    assert "is a starter at JustAVPS" in (await client.get(f"{ada}/change/accept-size")).text
+    for path, words in (
+        ("/console/machines/hermes-local-none/change/adopt", "no orphan"),
+        ("/console/machines/hermes-local-none/change/remove-orphan", "no orphan"),
+        ("/console/jobs/none/change/run", "no job"),
+        ("/console/drills/none/change/run", "no drill"),
+    ):
+        page = (await client.get(path)).text
+        assert ("Refused now:" in page, words in page) == (True, True), (path, re.findall(r"Refused now:.*", page))
+    assert (await client.get("/console/machines/A%20b/change/adopt")).status_code == 422
+
+
+async def test_a_fault_is_drilled_on_a_machine_of_the_pool(world: Command, client: httpx.AsyncClient) -> None:
+    refused = await client.post(
+        "/console/drills/machine-deleted/change/run", data={"typed": "machine-deleted"}, headers=OWN
+    )
+    page = refused.headers["hx-redirect"]
+
+    async def ran() -> str | Pending[str]:
+        text = (await client.get(page)).text
+        return text if '<p role="status">runs</p>' not in text else Pending("runs")
+
+    assert "no machine of a warm pool is ready" in await until(ran, what=page, timeout_s=60, every_s=0.3)
+    await world.ok("job", "run", "pools")
+    page = await begun(client, "/console/drills/machine-deleted/change/run", "machine-deleted")
+    text = await until(ran, what=page, timeout_s=240, every_s=0.5)
+    assert "done: each step had the expected result" in text, text
+    drills = (await world.ok("drill", "list", "--json")).json["drills"]
+    assert next(row for row in drills if row["drill"] == "machine-deleted")["found"] == "well"
+    assert "drill-machine-deleted" not in (await world.ok("instance", "list", "--json")).stdout
