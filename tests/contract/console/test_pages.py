@@ -223,8 +223,8 @@ async def test_a_large_fleet_is_counted_and_its_first_are_named(tmp_path: Path) 
         assert page.count('id="row-') == 100
         assert page.count('id="cell-') == 200
         assert all(text in page for text in ("8100 unknown", "All 8100", "3 more cells"))
-        found = (await client.get("/console/?q=user809")).text
-        assert found.count('id="row-') == 11
+        matching = (await client.get("/console/?q=user809")).text
+        assert matching.count('id="row-') == 11
         assert 'id="row-' not in (await client.get("/console/?health=down")).text
         assert (await client.get("/console/?health=ill")).status_code == 422
         beat(container.registry, silent_every=40)
@@ -280,7 +280,9 @@ async def test_a_silence_shows_the_open_alerts_that_it_takes(
     assert (
         "hermesops alert silence --where alert=GatewayDown --reason WHY" in (await client.get(path, params=where)).text
     )
-    assert [asked for asked in monitoring.asked if asked.method == "POST" and "silences" in asked.path] == []
+    assert [
+        question for question in monitoring.asked if question.method == "POST" and "silences" in question.path
+    ] == []
 
 
 async def test_plots_are_of_what_monitoring_has(

@@ -365,8 +365,8 @@ async def test_what_destroys_leads_to_a_sign_in_that_the_issuer_asks_for_anew(
     query = {"anew": ["on"], "onward": [terminate]}
     assert (sign_in.path, parse_qs(sign_in.query)) == ("/console/sign-in", query)
     begun = await adele.get(refused.headers["hx-redirect"])
-    asked = parse_qs(urlsplit(begun.headers["location"]).query)
-    assert (asked["prompt"], asked["max_age"]) == (["login"], ["600"])
+    query = parse_qs(urlsplit(begun.headers["location"]).query)
+    assert (query["prompt"], query["max_age"]) == (["login"], ["600"])
     before = adele.cookies[COOKIE]
     ended = await adele.get(await console.authorized(adele, "adele"))
     assert ended.status_code == 303
