@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,6 +13,7 @@ from hermesops.model.operation import OperationStatus
 from hermesops.model.rollout.records import RolloutId, RolloutState
 from tests.support.pages.console import OWN, console_client, container_of
 from tests.support.real.commands.command import Command, local_world
+from tests.support.real.commands.operators import two_operators
 
 pytestmark = pytest.mark.turns(60)
 
@@ -64,13 +66,7 @@ async def test_a_job_fills_a_pool_and_the_pool_is_drained(
     assert f'href="{cell}/change/drain-pool"' in (await client.get(cell)).text
     assert machine["machine_name"] in (await client.get(f"{cell}/change/drain-pool")).text
     page = await begun(client, f"{cell}/change/drain-pool", machine["cell"])
-    operation_id = page.rpartition("/")[2]
-
-    async def ended() -> OperationStatus | Pending[OperationStatus]:
-        status = container.operation_directory.get(operation_id).status
-        return status if status.has_ended else Pending(status.value)
-
-    assert await until(ended, what=operation_id, timeout_s=120, every_s=0.2) is OperationStatus.DONE
+    assert await ended(container, page) is OperationStatus.DONE
     assert (await world.ok("pool", "list", "--json")).json["machines"] == []
     entries = (await world.ok("audit", "log", "--json")).json["entries"]
     assert [entry["who"].endswith("via console") for entry in entries if entry["why"] == "a test"] != []
@@ -120,3 +116,38 @@ async def test_a_fault_is_drilled_on_a_machine_of_the_pool(world: Command, clien
     drills = (await world.ok("drill", "list", "--json")).json["drills"]
     assert next(row for row in drills if row["drill"] == "machine-deleted")["found"] == "well"
     assert "drill-machine-deleted" not in (await world.ok("instance", "list", "--json")).stdout
+
+
+async def ended(container: Container, page: str) -> OperationStatus:
+    """The status of the operation of a page, once it has ended."""
+
+    async def look() -> OperationStatus | Pending[OperationStatus]:
+        status = container.operation_directory.get(page.rpartition("/")[2]).status
+        return status if status.has_ended else Pending(status.value)
+
+    return await until(look, what=page, timeout_s=120, every_s=0.2)
+
+
+async def test_a_stack_is_run_by_its_cells_page(container: Container, client: httpx.AsyncClient) -> None:
+    cell = container.instances.find("ada").cell
+    path = f"/console/cells/{cell}/change/up"
+    preview = (await client.get(path)).text
+    assert ("It would change nothing." in preview, f"hermesops stack up {cell}" in preview) == (True, True)
+    assert await ended(container, await begun(client, path)) is OperationStatus.DONE
+
+
+async def test_a_saved_preview_is_run_with_the_approval_of_another_operator(world: Command, tmp_path: Path) -> None:
+    asks, approves = two_operators(world, tmp_path)
+    container = container_of(asks.environ)
+    preview, approval, path = str(tmp_path / "preview"), str(tmp_path / "approval"), "/console/change/up-saved"
+    await asks.ok("stack", "preview", container.instances.find("ada").cell, "--save", preview)
+    await approves.ok("approval", "sign", preview, "--save", approval, "--yes")
+    (tmp_path / "wrong").write_text("no preview")
+    async with console_client(container) as client:
+        for name in (str(tmp_path / "wrong"), "/dev/zero", str(tmp_path / "none"), str(tmp_path)):
+            assert "Refused now" in (await client.get(path, params={"saved": name})).text, name
+        alone = (await client.get(path, params={"saved": preview})).text
+        assert "another operator&#39;s approval" in alone
+        both = {"saved": preview, "approval": approval}
+        assert "signed by ada@example.net, approved by bob@example.net" in (await client.get(path, params=both)).text
+        assert await ended(container, await begun(client, path, **both)) is OperationStatus.DONE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, urlencode
 
 from hermesops.base import assets
-from hermesops.console.actions import alerts, instances, machines, operations, rollouts, runbooks, upkeep
+from hermesops.console.actions import alerts, instances, machines, operations, rollouts, runbooks, stacks, upkeep
 from hermesops.console.actions.action import About, Action, Subject
 from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
@@ -25,11 +25,12 @@ ACTIONS: Sequence[Action] = (
     *alerts.ACTIONS,
     *runbooks.ACTIONS,
     *machines.ACTIONS,
+    *stacks.ACTIONS,
     *upkeep.ACTIONS,
 )
 
 
-_REPAIRED = frozenset({About.INSTANCE, About.MACHINE, About.JOB})
+_REPAIRED = frozenset({About.INSTANCE, About.MACHINE, About.JOB, About.CELL})
 """Subjects of repairs."""
 
 _AGREED = "--yes"
