@@ -1,5 +1,6 @@
 """Lists that show the rows of a command, and the page that names them."""
 
+import asyncio
 from functools import partial
 from urllib.parse import urlencode
 
@@ -12,6 +13,7 @@ from hermesops.console.front import PREFIX
 from hermesops.console.paging import page_of
 from hermesops.console.parts import console_of
 from hermesops.console.routes.asking import QUESTIONS
+from hermesops.console.routes.links import links_of
 from hermesops.console.sources import Topic
 from hermesops.console.topics.listings import LISTINGS, OF_OPERATORS, Listing
 from hermesops.views.listing import containing
@@ -43,7 +45,8 @@ async def more(request: Request) -> Response:
     console = console_of(request)
     listings, questions = (OF_OPERATORS, {}) if console.is_served else (LISTINGS, QUESTIONS)
     actions = console.actions(About.FLEET)
-    return console.pages.page("more", listings=listings, questions=questions, actions=actions)
+    links = [] if console.is_served else await asyncio.to_thread(links_of(console).list)
+    return console.pages.page("more", listings=listings, questions=questions, actions=actions, links=links)
 
 
 ROUTES = (

@@ -16,6 +16,7 @@ from hermesops.console.actions.table import ACTIONS
 from hermesops.console.application import ROUTES
 from hermesops.console.front import CONTENT_SECURITY_POLICY, LARGEST_BODY
 from hermesops.console.routes.asking import QUESTIONS
+from hermesops.console.saved_links import MOST
 from hermesops.console.topics.listings import LISTINGS
 from hermesops.model.ids import instance_subject
 from hermesops.model.messaging.message import IncomingKind, Update
@@ -202,6 +203,37 @@ async def test_filters_of_the_address_choose_the_rows(client: httpx.AsyncClient)
     assert await users("where=user%3Duser3&q=nothing") == []
     refused = await client.get("/console/?where=colour%3Dred")
     assert (refused.status_code, "there is no field" in refused.text) == (422, True)
+
+
+async def test_a_view_is_saved_by_a_name_and_forgotten(container: Container, client: httpx.AsyncClient) -> None:
+    filtered = (await client.get("/console/instances?where=cell%3Dcell2&q=user4")).text
+    assert 'name="page" value="instances?where=cell%3Dcell2&amp;q=user4"' in filtered
+    assert 'name="page"' not in (await client.get("/console/instances")).text
+    form = {"name": " my  cell<b>", "page": "instances?where=cell%3Dcell2&q=user4"}
+    kept = await client.post("/console/links", data=form, headers=OWN)
+    assert (kept.status_code, kept.headers["hx-redirect"]) == (200, "/console/more")
+    more = (await client.get("/console/more")).text
+    assert 'href="/console/instances?where=cell%3Dcell2&amp;q=user4">my cell&lt;b&gt;<' in more
+    assert foreign(more) == []
+    for wrong in (
+        {"name": "x", "page": "https://other.example/"},
+        {"name": "x", "page": "//other.example"},
+        {"name": "x", "page": "../other"},
+        {"name": "", "page": ""},
+        {"name": "x" * 61, "page": ""},
+        {"name": "\u202e", "page": ""},
+    ):
+        assert (await client.post("/console/links", data=wrong, headers=OWN)).status_code == 422, wrong
+    for number in range(MOST - 1):
+        assert (await client.post("/console/links", data={"name": str(number)}, headers=OWN)).status_code == 200
+    assert (await client.post("/console/links", data={"name": "one more"}, headers=OWN)).status_code == 422
+    assert (await client.post("/console/links/remove", data={"name": "my cell<b>"}, headers=OWN)).status_code == 200
+    assert "my cell" not in (await client.get("/console/more")).text
+    [file] = container.env.folder.glob("console-links.json")
+    assert file.stat().st_mode & 0o077 == 0
+    for damaged in ("no json", "[]", '{"x": "javascript:alert(1)", "y": 7}'):
+        file.write_text(damaged)
+        assert "Saved links" not in (await client.get("/console/more")).text, damaged
 
 
 async def test_a_list_has_pages_of_a_hundred(tmp_path: Path) -> None:
