@@ -14,8 +14,9 @@ from hermesops.model.rollout.records import RolloutId, RolloutState
 from tests.support.pages.console import OWN, console_client, container_of
 from tests.support.real.commands.command import Command, local_world
 from tests.support.real.commands.operators import two_operators
+from tests.support.vendor.outside_changes import told, vendor_of
 
-pytestmark = pytest.mark.turns(60)
+pytestmark = pytest.mark.turns(110)
 
 POOLED = {"HERMESOPS_POOL_SIZE": "light=1"}
 
@@ -151,3 +152,30 @@ async def test_a_saved_preview_is_run_with_the_approval_of_another_operator(worl
         both = {"saved": preview, "approval": approval}
         assert "signed by ada@example.net, approved by bob@example.net" in (await client.get(path, params=both)).text
         assert await ended(container, await begun(client, path, **both)) is OperationStatus.DONE
+
+
+async def test_a_stray_machine_is_destroyed_and_a_changed_size_accepted(
+    world: Command, container: Container, client: httpx.AsyncClient
+) -> None:
+    ada = container.instances.find("ada")
+    stray = f"hermes-local-{ada.cell}-{'ab' * 6}"
+    async with vendor_of(world.home / "local" / "world") as api:
+        listed = await told(api, f"/machines/{ada.machine_id}")
+        order = {"name": stray, "server_type": "starter", "region": listed["region"], "image_id": listed["image_id"]}
+        machine = (await api.post("/machines", json=order)).raise_for_status().json()
+        await told(api, f"/machines/{machine['id']}")
+        (await api.post(f"/machines/{ada.machine_id}/resize", json={"server_type": "basic"})).raise_for_status()
+        await told(api, f"/machines/{ada.machine_id}", server_type="basic")
+        drift = (await client.get("/console/drift/answer")).text
+        adopt, accept = f"/console/machines/{stray}/change/adopt", f"/console/instances/{ada.id}/change/accept-size"
+        assert (f'href="{adopt}"' in drift, f'href="{accept}"' in drift) == (True, True)
+        assert "reports no instance" in (await client.get(adopt)).text
+        remove = f"/console/machines/{stray}/change/remove-orphan"
+        wrong = await client.post(remove, data={"reason": "x", "typed": "local"}, headers=OWN)
+        assert wrong.status_code == 422
+        assert await begun(client, remove, stray) == "/console/drift"
+        assert (await api.get(f"/machines/{machine['id']}")).status_code == 404
+    assert "is a basic at JustAVPS" in (await client.get(accept)).text
+    assert await begun(client, accept) == f"/console/instances/{ada.id}"
+    kinds = {row["kind"] for row in (await world.ok("fleet", "drift", "--json")).json["findings"]}
+    assert not {"orphan", "resized"} & kinds, kinds
