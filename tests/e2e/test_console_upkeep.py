@@ -1,8 +1,10 @@
 """Actions of the fleet's upkeep by pages, on simulated machines: each has a preview, and does as its command does."""
 
+import html
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -14,9 +16,9 @@ from hermesops.model.rollout.records import RolloutId, RolloutState
 from tests.support.pages.console import OWN, console_client, container_of
 from tests.support.real.commands.command import Command, local_world
 from tests.support.real.commands.operators import two_operators
-from tests.support.vendor.outside_changes import told, vendor_of
+from tests.support.vendor.outside_changes import stop_behind_its_back, told, vendor_of
 
-pytestmark = pytest.mark.turns(110)
+pytestmark = pytest.mark.turns(130)
 
 POOLED = {"HERMESOPS_POOL_SIZE": "light=1"}
 
@@ -179,3 +181,21 @@ async def test_a_stray_machine_is_destroyed_and_a_changed_size_accepted(
     assert await begun(client, accept) == f"/console/instances/{ada.id}"
     kinds = {row["kind"] for row in (await world.ok("fleet", "drift", "--json")).json["findings"]}
     assert not {"orphan", "resized"} & kinds, kinds
+
+
+async def test_several_agents_are_repaired_at_once_as_drift_finds_them(
+    world: Command, container: Container, client: httpx.AsyncClient
+) -> None:
+    users = ("eve", "fay")
+    for user in users:
+        await world.ok("provision", user, "--plan", "light")
+        await stop_behind_its_back(world.home / "local" / "world", str(container.instances.find(user).machine_id))
+    drift = (await client.get("/console/drift/answer", params={"where": "user=eve,user=fay"})).text
+    [page] = [html.unescape(link) for link in re.findall(r'href="(/console/bulk/provision[^"]*)"', drift)]
+    assert all(container.instances.find(user).id in page for user in users)
+    assert (await client.get(page)).text.count("hermesops provision ") == len(users)
+    answer = await client.post(page, headers=OWN)
+    assert answer.status_code == 200, answer.text
+    operations = parse_qs(urlsplit(answer.headers["hx-redirect"]).query)["of"][0].split(",")
+    assert [await ended(container, operation) for operation in operations] == [OperationStatus.DONE] * len(users)
+    assert (await world.ok("fleet", "drift", "--where", "user=eve,user=fay", "--json")).json["findings"] == []

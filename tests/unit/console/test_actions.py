@@ -134,6 +134,19 @@ def test_a_bulk_action_is_of_few_instances_and_destroys_nothing() -> None:
             bulk.refuse_wrong_count([InstanceId("1")] * count)
 
 
+def test_repairs_of_several_agents_by_the_same_command_are_one_bulk_action() -> None:
+    pages = [
+        *(f"instances/{number}/change/provision?plan=light" for number in (1, 2, 2)),
+        "instances/3/change/provision?plan=heavy",
+        *(f"instances/{number}/change/restore?onto_new_machine=on" for number in (1, 2)),
+        *(f"machines/{number}/change/adopt" for number in (1, 2)),
+        *("instances/4/change/back-up", "instances/5/change/back-up", ""),
+    ]
+    assert bulk.pages_of(pages) == {"bulk/provision?ids=1,2&plan=light": 2, "bulk/back-up?ids=4,5": 2}
+    many = bulk.pages_of([f"instances/{number}/change/back-up" for number in range(60)])
+    assert list(many.values()) == [bulk.MOST]
+
+
 async def test_parts_of_a_bulk_action_wait_for_each_other() -> None:
     at_once, most, opened = 0, 0, 0
     all_opened = asyncio.Event()
@@ -195,5 +208,6 @@ def test_a_command_that_repairs_one_agent_leads_to_the_page_of_its_action() -> N
         ("instance restart", ""),
         ("stack up cell1", "cells/cell1/change/up"),
         ("stack refresh cell1", ""),
+        ("provision ada --plan light", f"instances/{ADA.id}/change/provision?plan=light"),
     ):
         assert page_of_command(container, tuple(command.split())) == page, command
