@@ -3,9 +3,10 @@
 A time without a value breaks the line: what is not known is not drawn.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 WIDTH, HEIGHT = 240, 40
 """Of a plot, in its own units."""
@@ -60,6 +61,21 @@ def plot_of(points: Iterable[tuple[datetime, float]], begin: datetime, end: date
     # A single point has no length: it is drawn as a short line.
     lines = [" ".join(part if len(part) > 1 else [*part, _beside(part[0])]) for part in parts]
     return Plot(lines, min(values), highest, values[-1])
+
+
+def plots_of(history: Mapping[str, Any]) -> Mapping[str, Plot]:
+    """A plot of each line of a history, by its name.
+
+    Args:
+        history: As ``hermesops.views.observability.trends.history`` has it.
+    """
+    begin, end = datetime.fromisoformat(history["begin"]), datetime.fromisoformat(history["end"])
+    return {
+        name: plot_of(
+            [(datetime.fromisoformat(at), value) for at, value in points], begin, end, gap_s=2 * history["step_s"]
+        )
+        for name, points in history["lines"].items()
+    }
 
 
 def _beside(point: str) -> str:

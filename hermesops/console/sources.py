@@ -8,20 +8,23 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from hermesops.console.topics import READERS, fleet
+from hermesops.console.topics.listings import LISTINGS
 from hermesops.errors import Hint, UsageError
 from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts
+from hermesops.observability.telemetry.metrics.history import History, Past, history_of
 from hermesops.views.observability import alerts as alert_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hermesops.app.container import Container
+    from hermesops.observability.telemetry.client import MonitoringClient
 
 _FRESH_S = 0.9
 """Seconds for which a shape counts as the present one."""
@@ -34,6 +37,9 @@ _WATCHED_S = 10.0
 
 _ALERTS_S = 3.0
 """Seconds for which open alerts count: monitoring is asked no more often."""
+
+_HISTORY_S = 60.0
+"""Seconds for which a history of the fleet counts: it grows by a point each ten minutes."""
 
 _TOPICS = 256
 """Shapes that are kept, each of a page's rows at most; the one that was used least recently goes first."""
@@ -90,13 +96,20 @@ class _Kept:
 
 @dataclass
 class Sources:
-    """Reads shapes from the services of one environment."""
+    """Reads shapes from the services of one environment.
+
+    Attributes:
+        lists: Names of the lists that may be read.
+    """
 
     container: "Container"
+    lists: Collection[str] = frozenset(LISTINGS)
     _kept: OrderedDict[Topic, _Kept] = field(default_factory=OrderedDict)
     _alerts: KnownAlerts = field(default_factory=KnownAlerts)
     _alerts_until: float = 0.0
     _alerts_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _histories: dict[Past, tuple[History, float]] = field(default_factory=dict)
+    _histories_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _monotonic: "Callable[[], float]" = time.monotonic
 
     async def snapshot(self, topic: Topic) -> Snapshot:
@@ -139,9 +152,30 @@ class Sources:
                 self._alerts_until = self._monotonic() + _ALERTS_S
             return self._alerts
 
+    async def history(self, past: Past) -> History:
+        """A history of the whole fleet, a minute old at most.
+
+        Raises:
+            HermesError: Monitoring cannot be addressed.
+        """
+        async with self._histories_lock:
+            kept = self._histories.get(past)
+            if kept is None or self._monotonic() >= kept[1]:
+                now = await asyncio.to_thread(self.container.now)
+                kept = await history_of(await self.monitoring(), past, now), self._monotonic() + _HISTORY_S
+                self._histories[past] = kept
+            return kept[0]
+
+    async def monitoring(self) -> "MonitoringClient | None":
+        """The platform's monitoring; ``None`` where the environment has none. Raises as ``history``."""
+        monitoring = self.container.monitoring
+        return await asyncio.to_thread(monitoring.client) if monitoring.is_known else None
+
     async def _read(self, topic: Topic) -> Mapping[str, Any]:
         if topic.kind == "fleet":
             return await asyncio.to_thread(fleet.shown, self.container, topic.name, await self.alerts())
+        if topic.kind == "listing" and topic.name.partition("?")[0] not in self.lists:
+            raise UsageError("this console has no such list")
         if topic.kind == "alerts":
             return await self._open_alerts()
         reader = READERS.get(topic.kind)

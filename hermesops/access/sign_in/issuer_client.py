@@ -83,8 +83,13 @@ class IssuerClient:
     def __init__(self, addresses: IssuerAddresses) -> None:
         self._addresses = addresses
 
-    def sign_in_url(self, sign_in: SignIn, redirect_uri: str) -> str:
-        """The address to which a browser goes to sign in."""
+    def sign_in_url(self, sign_in: SignIn, redirect_uri: str, *, max_age_s: float | None = None) -> str:
+        """The address to which a browser goes to sign in.
+
+        Args:
+            max_age_s: The person proves anew who they are, and the ID token says when; ``None`` where the issuer may
+                know them already (OpenID Connect Core 1.0, section 3.1.2.1).
+        """
         challenge = urlsafe_b64encode(sha256(sign_in.verifier.encode()).digest()).decode().rstrip("=")
         query = {
             "response_type": "code",
@@ -97,6 +102,8 @@ class IssuerClient:
         }
         if sign_in.nonce:
             query["nonce"] = sign_in.nonce
+        if max_age_s is not None:
+            query |= {"prompt": "login", "max_age": f"{max_age_s:.0f}"}
         return f"{self._addresses.authorize_url}?{urlencode(query)}"
 
     async def keys(self) -> Mapping[str, Any]:

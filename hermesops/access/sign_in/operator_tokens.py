@@ -93,13 +93,19 @@ class OperatorTokens:
         role = self._claims.groups.role_of(_groups_in(claims.get(self._claims.groups_claim)))
         if role is None:
             raise NotAllowedError(f"{name} is in no group that may use the console")
-        return ConsoleOperator(name, subject, role, issued_at)
+        return ConsoleOperator(name, subject, role, issued_at, _signed_in_at(claims))
 
 
 def _is_for(claims: Mapping[str, Any], client_id: str) -> bool:
     """Whether a token is an ID token for this client alone; access tokens of Cognito have no audience."""
     is_id = claims.get("token_use", "id") == "id"
     return is_id and claims.get("aud") in (client_id, [client_id]) and claims.get("azp", client_id) == client_id
+
+
+def _signed_in_at(claims: Mapping[str, Any]) -> float | None:
+    """Claim ``auth_time``, which a renewed token keeps (OpenID Connect Core 1.0, sections 2 and 12.2)."""
+    at = claims.get("auth_time")
+    return float(at) if isinstance(at, int | float) and not isinstance(at, bool) else None
 
 
 def _groups_in(claim: object) -> Collection[str]:

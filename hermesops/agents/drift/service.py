@@ -114,14 +114,19 @@ class Drift:
             UnavailableError: JustAVPS does not say how large it is.
         """
         async with self.hold_lease(instance_subject(instance.id)):
-            machine = await self.instance_client.machine(instance)
-            if machine is None:
-                is_backed_up = self.registry.backups.is_backed_up(instance.id)
-                raise refusals.unreachable(Observation(instance, None, is_backed_up=is_backed_up))
-            if not machine.server_type:
-                raise UnavailableError(f"JustAVPS reports no size of {instance.machine_name}")
-            before = self.registry.recovery.accept_server_type(instance.id, machine.server_type, why=reason)
-        return before, machine.server_type
+            size = await self.size_of(instance)
+            before = self.registry.recovery.accept_server_type(instance.id, size, why=reason)
+        return before, size
+
+    async def size_of(self, instance: Instance) -> str:
+        """The size of an instance's machine at JustAVPS; raises as ``accept_size``."""
+        machine = await self.instance_client.machine(instance)
+        if machine is None:
+            is_backed_up = self.registry.backups.is_backed_up(instance.id)
+            raise refusals.unreachable(Observation(instance, None, is_backed_up=is_backed_up))
+        if not machine.server_type:
+            raise UnavailableError(f"JustAVPS reports no size of {instance.machine_name}")
+        return machine.server_type
 
     async def _verified(self, instance: Instance) -> Sequence[Check]:
         return (await self.verify(instance)).for_user(instance.title)

@@ -14,10 +14,13 @@ class OperatorAction:
 
     Attributes:
         begin: Opens its operation for a user, with a reason, as its command does.
+        needs_recent_sign_in: Whether the operator must have proved to the issuer within the last ten minutes who they
+            are: a session that others took over destroys nothing.
     """
 
     role: Role
     begin: Callable[[InstanceRequests, str, str], Awaitable[Operation]]
+    needs_recent_sign_in: bool = False
 
 
 ACTIONS: Mapping[str, OperatorAction] = {
@@ -26,7 +29,9 @@ ACTIONS: Mapping[str, OperatorAction] = {
     "suspend": OperatorAction(Role.OPERATOR, lambda requests, user, why: requests.suspend(user, keep=None, reason=why)),
     "resume": OperatorAction(Role.OPERATOR, lambda requests, user, why: requests.resume(user, reason=why)),
     "terminate": OperatorAction(
-        Role.ADMIN, lambda requests, user, why: requests.schedule_termination(user, reason=why)
+        Role.ADMIN,
+        lambda requests, user, why: requests.schedule_termination(user, reason=why),
+        needs_recent_sign_in=True,
     ),
 }
 """By their names in paths and rows. None destroys at once: an agent that ends has its days of grace."""

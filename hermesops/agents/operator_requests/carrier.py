@@ -5,6 +5,7 @@ from the rows, so that it may be killed anywhere: an operation's reason names it
 """
 
 import json
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from hermesops.agents.operator_requests.actions import ACTIONS, OperatorAction
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.base.narration import counted
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
-from hermesops.model.access.console_operator import ConsoleOperator
+from hermesops.model.access.console_operator import RECENT_S, ConsoleOperator
 from hermesops.model.access.operator_request import (
     OperatorOutcome,
     OperatorRequest,
@@ -65,6 +66,7 @@ class OperatorRequestCarrier:
         preview: The preview of an action for a user, as JSON; raises its refusal.
         leave: Leaves an operation to the workers.
         hold_lease: Holds the lease of a subject.
+        clock: Seconds since 1970.
     """
 
     registry: Registry
@@ -74,6 +76,7 @@ class OperatorRequestCarrier:
     preview: Callable[[OperatorAction, str], Awaitable[str]]
     leave: Callable[[Operation], object]
     hold_lease: Callable[[str], AbstractAsyncContextManager[object]] = field(repr=False)
+    clock: Callable[[], float] = time.time
 
     def due(self) -> list[str]:
         """Names of the pending work: requests, and old rows."""
@@ -132,6 +135,9 @@ class OperatorRequestCarrier:
             raise RefusedError(f"the operator is not proved: {error}") from error
         if operator.role < action.role:
             raise RefusedError(f"{request.action} needs the role {action.role.word}, not {operator.role.word}")
+        must_be_recent = action.needs_recent_sign_in and not request.is_preview
+        if must_be_recent and not operator.has_signed_in_lately(self.clock()):
+            raise RefusedError(f"{request.action} needs a sign-in of the last {RECENT_S / 60:.0f} minutes")
         return action, operator
 
     async def _open(self, request: OperatorRequest, action: OperatorAction) -> Operation:

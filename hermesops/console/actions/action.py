@@ -31,6 +31,10 @@ class About(StrEnum):
     FREEZE = "freezes"
     RUNBOOK = "runbooks"
     ALERT = "alerts"
+    CELL = "cells"
+    MACHINE = "machines"
+    JOB = "jobs"
+    DRILL = "drills"
 
 
 @dataclass(frozen=True)

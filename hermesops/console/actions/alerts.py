@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.base.typed_values import seconds
 from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue, Begun, Preview
+from hermesops.console.actions.operations import DRY_RUN
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.views.observability import alerts as shapes
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.model.fleet.instance import Instance
 
-_LENGTH = "4h"
-"""As the command has it by default."""
+_LENGTH, _SILENCE = "4h", "2h"
+"""As the commands have them by default."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,35 @@ class AcknowledgeWork:
         return Begun("alerts")
 
 
+@dataclass(frozen=True)
+class SilenceWork:
+    """A silence of alerts with some labels: nobody is told of them, and they hold no rollout."""
+
+    async def preview(self, container: "Container", request: ActionRequest) -> Preview:
+        """The open alerts that it takes."""
+        instance, now = await in_db_thread(_instance, container, request), await in_db_thread(container.now)
+        alerts = await container.alerts().preview_silence(
+            request.value("where"), instance, length=_length(request, _SILENCE), reason=DRY_RUN
+        )
+        return Preview("silenced", {"alerts": [shapes.alert(alert, now) for alert in alerts]})
+
+    async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
+        """Write it to Alertmanager and to the audit."""
+        container = connected.container
+        instance = await in_db_thread(_instance, container, request)
+        await container.alerts().silence(
+            request.value("where"), instance, length=_length(request, _SILENCE), reason=request.reason
+        )
+        return Begun("alerts")
+
+
 def _instance(container: "Container", request: ActionRequest) -> "Instance | None":
     user = request.value("instance")
     return container.instances.find(user) if user else None
 
 
-def _length(request: ActionRequest) -> timedelta:
-    return timedelta(seconds=seconds(request.value("length") or _LENGTH, "--for"))
+def _length(request: ActionRequest, default: str = _LENGTH) -> timedelta:
+    return timedelta(seconds=seconds(request.value("length") or default, "--for"))
 
 
 ACTIONS = (
@@ -57,5 +80,17 @@ ACTIONS = (
         ("alert", "ack"),
         AcknowledgeWork(),
         (ActionValue("instance", "Only of user", "--instance"), ActionValue("length", "For, as 4h", "--for")),
+    ),
+    Action(
+        About.FLEET,
+        "silence",
+        "Silence alerts",
+        ("alert", "silence"),
+        SilenceWork(),
+        (
+            ActionValue("where", "Alerts, as alert=GatewayDown,cell=cell1", "--where", is_required=True),
+            ActionValue("instance", "Only of user", "--instance"),
+            ActionValue("length", "For, as 2h", "--for"),
+        ),
     ),
 )

@@ -1,13 +1,14 @@
 """One action of many instances: each with its own preview and its own operation, some at a time."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.console.actions.action import About, Action, ActionRequest, Preview
-from hermesops.console.actions.operations import OperationWork
+from hermesops.console.actions.operations import OperationWork, ProvisionWork
 from hermesops.console.actions.table import about, subject_of
 from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.model.ids import InstanceId
@@ -56,7 +57,26 @@ def actions() -> Mapping[str, Action]:
     return {
         name: action
         for name, action in about(About.INSTANCE).items()
-        if isinstance(action.work, OperationWork) and not action.destroys
+        if isinstance(action.work, OperationWork | ProvisionWork) and not action.destroys
+    }
+
+
+def pages_of(pages: Sequence[str]) -> Mapping[str, int]:
+    """Of pages of repairs, those of bulk actions that do several at once, each with the count of its instances.
+
+    Args:
+        pages: As ``page_of_command`` has them; empty ones are left out.
+    """
+    ids: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for path, _, query in (page.partition("?") for page in dict.fromkeys(pages)):
+        about_, _, rest = path.partition("/")
+        instance_id, _, name = rest.partition("/change/")
+        if about_ == About.INSTANCE and name in actions():
+            ids[name, query].append(instance_id)
+    return {
+        f"bulk/{name}?ids={','.join(of[:MOST])}{'&' if query else ''}{query}": len(of[:MOST])
+        for (name, query), of in ids.items()
+        if len(of) > 1
     }
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hermesops.agents.backup.restores import RestoreRequest
 from hermesops.agents.instances.requests.settings_patch import setting
 from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue
-from hermesops.console.actions.operations import OperationWork
+from hermesops.console.actions.operations import OperationWork, ProvisionWork
 from hermesops.model.plan import Plan
 from hermesops.store.operations.kinds.agents import Keep
 
@@ -98,6 +98,15 @@ ACTIONS = (
         ("instance", "suspend"),
         OperationWork(_suspend),
         (ActionValue("machine", "Machine", "--machine", tuple(Keep)),),
+    ),
+    Action(
+        About.INSTANCE,
+        "provision",
+        "Provision again",
+        ("provision",),
+        ProvisionWork(),
+        (ActionValue("plan", "Plan", "--plan", tuple(Plan), is_required=True),),
+        takes_reason=False,
     ),
     Action(About.INSTANCE, "resume", "Resume", ("instance", "resume"), OperationWork(_resume)),
     Action(

@@ -11,6 +11,7 @@ import structlog
 
 from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Preview
 from hermesops.errors import HermesError, RefusedError
+from hermesops.model.plan import Plan
 from hermesops.views import operations as shapes
 from hermesops.views.agents import change_words
 from hermesops.views.agents.change_previews import change_preview
@@ -54,6 +55,23 @@ class OperationWork:
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Open the operation."""
         return begun(connected, await self.open(connected, request))
+
+
+@dataclass(frozen=True)
+class ProvisionWork:
+    """The provision of an agent that is there: it becomes as the registry has it, from any state in between."""
+
+    async def preview(self, container: "Container", request: ActionRequest) -> Preview:
+        """The steps, downtime, costs and losses, as ``--dry-run`` shows them."""
+        async with container.connect() as connected:
+            planned = await connected.agent_previews.of(request.subject.name, Plan(request.value("plan")), region="")
+        return Preview("operation", change_preview(planned), change_words.sentences(planned))
+
+    async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
+        """Open the operation, or find the one that has not ended."""
+        plan = Plan(request.value("plan"))
+        _, operation = await connected.admission.admit(request.subject.name, plan, region="")
+        return begun(connected, operation)
 
 
 def begun(connected: "Connected", operation: "Operation") -> Begun:

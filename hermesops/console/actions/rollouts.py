@@ -51,11 +51,17 @@ class CommandWork:
 
 @dataclass(frozen=True)
 class StartWork:
-    """The start of a rollout."""
+    """The start of a rollout.
+
+    Attributes:
+        kind: What it brings to agents, unless a value of the request says otherwise.
+    """
+
+    kind: RolloutAction = RolloutAction.SLOT
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
         """Stages, first agents, faults that gates catch, the worst case, and the settings that agents would lose."""
-        start = _start(container, replace(request, reason=DRY_RUN))
+        start = _start(container, replace(request, reason=DRY_RUN), self.kind)
         ahead = await container.rollout_requests.preview(start)
         losses = await container.rollout_losses.preview(start)
         shape = {**rollout_previews.requested(ahead), "losses": [shapes.losses(agent) for agent in losses]}
@@ -63,7 +69,7 @@ class StartWork:
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Freeze the targets and write the rollout, or find the same one that has not ended."""
-        return begun(await connected.rollouts.start(_start(connected.container, request)), connected)
+        return begun(await connected.rollouts.start(_start(connected.container, request, self.kind)), connected)
 
 
 @dataclass(frozen=True)
@@ -139,7 +145,7 @@ def _leave(rollout_id: "RolloutId", connected: "Connected") -> str:
     return f"rollout {rollout_id}"
 
 
-def _start(container: "Container", request: ActionRequest) -> RolloutRequest:
+def _start(container: "Container", request: ActionRequest, kind: RolloutAction) -> RolloutRequest:
     """The request that the command makes of the same options.
 
     Raises:
@@ -147,7 +153,7 @@ def _start(container: "Container", request: ActionRequest) -> RolloutRequest:
     """
     spec = replace(_spec(request), two_person_above=container.env.settings.two_person_above)
     spec = chosen_spec(spec, vitals=request.value("vitals"))
-    action = RolloutAction(request.value("action") or RolloutAction.SLOT)
+    action = RolloutAction(request.value("action") or kind)
     everybody = request.is_on("everybody")
     return RolloutRequest(request.value("release"), request.value("where"), everybody, spec, action, request.reason)
 
@@ -196,6 +202,20 @@ ACTIONS = (
             ActionValue("drill", "Rehearsal", "--drill", tuple(DrillPolicy)),
             ActionValue("on_halt", "Rolled back after a halt", "--on-halt", tuple(HaltRollback)),
             ActionValue("action", "Action", "--action", ("slot", "machine")),
+        ),
+    ),
+    Action(
+        About.FLEET,
+        "rotate-tokens",
+        "Rotate agents' tokens for models",
+        ("token", "rotate"),
+        StartWork(RolloutAction.TOKENS),
+        (
+            ActionValue("where", "Where", "--where"),
+            ActionValue("everybody", "All running instances", "--all", is_flag=True),
+            ActionValue("stages", "Stages", "--stages"),
+            ActionValue("soak", "Soak", "--soak"),
+            ActionValue("settle", "Between batches", "--settle"),
         ),
     ),
     Action(

@@ -20,6 +20,7 @@ from hermesops.observability.runbook.service import variables_of
 from hermesops.views.observability import runbooks as shapes
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from concurrent.futures import Future
 
     from hermesops.app.connected import Connected
@@ -95,11 +96,16 @@ class RunbookWork:
         container = connected.container
         run = Run(*await asyncio.to_thread(_filled, container, request))
         run.runbook.begin_at(request.value("step"))
-        run_id = secrets.token_hex(8)
-        RUNS[run_id] = run
-        while len(RUNS) > _KEPT:
-            RUNS.popitem(last=False)
-        return Begun(f"runs/{run_id}", partial(_carry_out, container, run, request))
+        return begun_run(run, partial(_carry_out, container, run, request))
+
+
+def begun_run(run: Run, go_on: "Callable[[], Awaitable[object]]") -> Begun:
+    """A run that goes on in this process, with a page of its own."""
+    run_id = secrets.token_hex(8)
+    RUNS[run_id] = run
+    while len(RUNS) > _KEPT:
+        RUNS.popitem(last=False)
+    return Begun(f"runs/{run_id}", go_on)
 
 
 def _filled(container: "Container", request: ActionRequest) -> "tuple[Runbook, Instance | None]":

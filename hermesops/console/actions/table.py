@@ -1,12 +1,13 @@
 """Every action of every page, by its subject and its name; and the subjects that addresses name."""
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote, urlencode
 
 from hermesops.base import assets
-from hermesops.console.actions import alerts, instances, operations, rollouts, runbooks
+from hermesops.console.actions import alerts, instances, machines, operations, rollouts, runbooks, stacks, upkeep
 from hermesops.console.actions.action import About, Action, Subject
 from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
@@ -23,7 +24,20 @@ ACTIONS: Sequence[Action] = (
     *rollouts.ACTIONS,
     *alerts.ACTIONS,
     *runbooks.ACTIONS,
+    *machines.ACTIONS,
+    *stacks.ACTIONS,
+    *upkeep.ACTIONS,
 )
+
+
+_REPAIRED = frozenset({About.INSTANCE, About.MACHINE, About.JOB, About.CELL})
+"""Subjects of repairs."""
+
+_AGREED = "--yes"
+"""In commands of actions whose page has asked already; a repair's command leaves it out."""
+
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
 
 
 def about(subject: About) -> Mapping[str, Action]:
@@ -37,25 +51,37 @@ def find(kind: str, name: str) -> Action | None:
 
 
 def page_of_command(container: "Container", command: Sequence[str]) -> str:
-    """The page of the action that a command about one user is, below the console's; empty where there is none.
+    """The page of the action that a command about one subject is, below the console's; empty where there is none.
 
     Args:
         command: As a repair has it: with the options of the action's values, and none beside them.
     """
-    for action in about(About.INSTANCE).values():
-        size = len(action.words)
-        if tuple(command[:size]) != action.words or len(command) <= size:
+    for action in ACTIONS:
+        if action.about not in _REPAIRED:
             continue
-        user, given = command[size], list(command[size + 1 :])
-        values = {field.name: "on" for field in action.fields if field.is_flag and field.option in given}
-        if len(values) != len(given):
+        words = tuple(word for word in action.words if word != _AGREED)
+        name, values = command[len(words) : len(words) + 1], _given(action, command[len(words) + 1 :])
+        if tuple(command[: len(words)]) != words or not name or values is None:
             continue
         try:
-            instance = container.instances.find(user)
+            subject_id = container.instances.find(name[0]).id if action.about is About.INSTANCE else name[0]
         except UsageError:
             return ""
-        return f"instances/{instance.id}/change/{action.name}{'?' if values else ''}{urlencode(values)}"
+        query = f"?{urlencode(values)}" if values else ""
+        return f"{action.about.value}/{quote(subject_id, safe='')}/change/{action.name}{query}"
     return ""
+
+
+def _given(action: Action, options: Sequence[str]) -> Mapping[str, str] | None:
+    """The values that options of a command give to an action; ``None`` where it does not have one of them."""
+    values, left = dict[str, str](), list(options)
+    while left:
+        field = next((field for field in action.fields if field.option == left[0]), None)
+        if field is None or not (field.is_flag or left[1:]):
+            return None
+        values[field.name] = "on" if field.is_flag else left[1]
+        del left[: 1 if field.is_flag else 2]
+    return values
 
 
 async def subject_of(container: "Container", kind: About, subject_id: str) -> Subject:
@@ -101,6 +127,31 @@ def _operation(container: "Container", operation_id: str) -> Subject:
     return Subject(operation.id, operation.id, operation.id[:8], f"operations/{operation.id}")
 
 
+def _cell(container: "Container", name: str) -> Subject:
+    cell = container.cells.view(name).cell
+    return Subject(cell.name, cell.name, cell.name, f"cells/{cell.name}")
+
+
+def _machine(_container: "Container", name: str) -> Subject:
+    """A machine by its name; whether there is one is JustAVPS's to say."""
+    return _named("machine", name, "drift")
+
+
+def _job(_container: "Container", name: str) -> Subject:
+    return _named("job", name, "jobs")
+
+
+def _drill(_container: "Container", name: str) -> Subject:
+    return _named("drill", name, "drills")
+
+
+def _named(kind: Literal["machine", "job", "drill"], name: str, page: str) -> Subject:
+    """A subject that its action looks up."""
+    if not _NAME.fullmatch(name):
+        raise unknown_name(kind, name)
+    return Subject(name, name, name, page)
+
+
 def _alert(_container: "Container", name: str) -> Subject:
     if not name.isascii() or not name.isalnum():
         raise unknown_name("alert", name)
@@ -115,4 +166,8 @@ _SUBJECTS: "Mapping[About, Callable[[Container, str], Subject]]" = {
     About.RUNBOOK: _runbook,
     About.OPERATION: _operation,
     About.ALERT: _alert,
+    About.CELL: _cell,
+    About.MACHINE: _machine,
+    About.JOB: _job,
+    About.DRILL: _drill,
 }

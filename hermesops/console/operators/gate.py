@@ -1,7 +1,8 @@
 """Gates of the console: one admits the browser of this computer, the other one operators with their roles."""
 
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -11,6 +12,7 @@ from urllib.parse import parse_qs, urlencode
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from hermesops.access.sign_in.signed_tokens import InvalidTokenError
+from hermesops.console.operators.roles import change_of, role_needed
 from hermesops.console.operators.sessions import (
     LIFE_S,
     LONGEST_COOKIE,
@@ -20,7 +22,7 @@ from hermesops.console.operators.sessions import (
     Sessions,
 )
 from hermesops.errors import RefusedError
-from hermesops.model.access.console_operator import ConsoleOperator, Role
+from hermesops.model.access.console_operator import RECENT_S, ConsoleOperator, Role
 from hermesops.serving.exchange import Head, RefusedRequestError
 
 if TYPE_CHECKING:
@@ -33,6 +35,9 @@ PAGES = "/console/"
 SIGN_IN = f"{PAGES}sign-in"
 CALLBACK = f"{SIGN_IN}/callback"
 SIGN_OUT = f"{PAGES}sign-out"
+
+_ANEW = "anew"
+"""Field of the sign-in's address: the issuer asks for the person's proof even if it knows the browser."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST"})
 _CLIMBS = re.compile(r"\.\.|%2e|%2f|%5c|\\|//", re.IGNORECASE)
@@ -125,10 +130,12 @@ class OperatorGate:
 
     Attributes:
         origin: Of the pages, ``https://HOST``; no other name leads here.
+        clock: Seconds since 1970.
     """
 
     origin: str
     sessions: Sessions
+    clock: Callable[[], float] = time.time
 
     async def admit(self, head: Head) -> Admission | Response:
         """Admit a request with a session; lead browsers without one to the sign-in."""
@@ -139,9 +146,10 @@ class OperatorGate:
         cookies, browser = cookies_in(headers.get("cookie", "")), headers.get("user-agent", "")
         match head.method, path:
             case ("GET", path) if path == SIGN_IN:
-                return self._begin(_fields_in(query).get("onward", PAGES))
+                fields = _fields_in(query)
+                return self._begin(fields.get("onward", PAGES), is_anew=_ANEW in fields)
             case ("GET", path) if path == CALLBACK:
-                return await self._end_sign_in(_fields_in(query), cookies.get(SIGN_IN_COOKIE, ""), browser)
+                return await self._end_sign_in(_fields_in(query), cookies, browser)
             case ("POST", path) if path == SIGN_OUT:
                 self.sessions.end(cookies.get(COOKIE, ""))
                 return _with_cookie(Response(headers={"hx-redirect": SIGN_IN}), COOKIE, "", 0)
@@ -149,17 +157,27 @@ class OperatorGate:
             session = await self.sessions.find(cookies.get(COOKIE, ""), browser, is_act=_is_act(head.method, headers))
         except NoSessionError:
             return _to_sign_in(head, headers, path)
+        if head.method == "POST" and self._must_sign_in_anew(path, session.operator):
+            return _to_sign_in_anew(path)
         return _admission(session)
 
     def is_open(self, admission: Admission) -> bool:
         """Whether the session has not ended, and the issuer has vouched for its operator in the last minutes."""
         return self.sessions.is_open(admission.session)
 
-    def _begin(self, onward: str) -> Response:
-        url, cookie = self.sessions.begin(onward if _ONWARD.fullmatch(onward) else PAGES)
+    def _must_sign_in_anew(self, path: str, operator: ConsoleOperator) -> bool:
+        """Whether a change needs a sign-in of the last minutes, and its operator has the role for it."""
+        action = change_of(path)
+        is_allowed = operator.role >= role_needed("POST", path)
+        needs_it = action is not None and action.needs_recent_sign_in and is_allowed
+        return needs_it and not operator.has_signed_in_lately(self.clock())
+
+    def _begin(self, onward: str, *, is_anew: bool) -> Response:
+        url, cookie = self.sessions.begin(onward if _ONWARD.fullmatch(onward) else PAGES, is_anew=is_anew)
         return _with_cookie(RedirectResponse(url, HTTPStatus.SEE_OTHER), SIGN_IN_COOKIE, cookie, int(SIGN_IN_S))
 
-    async def _end_sign_in(self, query: Mapping[str, str], cookie: str, browser: str) -> Response:
+    async def _end_sign_in(self, query: Mapping[str, str], cookies: Mapping[str, str], browser: str) -> Response:
+        cookie = cookies.get(SIGN_IN_COOKIE, "")
         state, code = query.get("state", ""), query.get("code", "")
         if max(map(len, (state, code))) > _LONGEST or len(cookie) > LONGEST_COOKIE:
             raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "too_long", "this is no answer of the issuer")
@@ -169,6 +187,7 @@ class OperatorGate:
             words = error.message if isinstance(error, RefusedError) else str(error)
             refusal = PlainTextResponse(f"{words}\n", HTTPStatus.FORBIDDEN)
             return _with_cookie(refusal, SIGN_IN_COOKIE, "", 0)
+        self.sessions.end(cookies.get(COOKIE, ""))
         response = _with_cookie(RedirectResponse(onward, HTTPStatus.SEE_OTHER), COOKIE, session, int(LIFE_S))
         return _with_cookie(response, SIGN_IN_COOKIE, "", 0)
 
@@ -214,6 +233,13 @@ def _to_sign_in(head: Head, headers: Mapping[str, str], path: str) -> Response:
     if head.method == "GET" and headers.get("sec-fetch-mode", "navigate") == "navigate":
         return RedirectResponse(sign_in, HTTPStatus.SEE_OTHER)
     return PlainTextResponse("sign in\n", HTTPStatus.UNAUTHORIZED, {"hx-redirect": SIGN_IN})
+
+
+def _to_sign_in_anew(path: str) -> Response:
+    """Lead a browser to the sign-in, and back to the preview of the change that it did not make."""
+    sign_in = f"{SIGN_IN}?{urlencode({_ANEW: 'on', 'onward': path})}"
+    words = f"this change needs a sign-in of the last {RECENT_S / 60:.0f} minutes\n"
+    return PlainTextResponse(words, HTTPStatus.UNAUTHORIZED, {"hx-redirect": sign_in})
 
 
 def _with_cookie(response: Response, name: str, value: str, life_s: int) -> Response:

@@ -13,6 +13,7 @@ from hermesops.console.parts import Console
 from hermesops.console.rendering import Pages
 from hermesops.console.serve import Server
 from hermesops.console.sources import Sources
+from hermesops.console.topics.listings import OF_OPERATORS
 
 if TYPE_CHECKING:
     from hermesops.app.console_container import ConsoleContainer
@@ -42,7 +43,7 @@ def gate_of(container: "ConsoleContainer") -> OperatorGate:
 
 def console_of(container: "ConsoleContainer") -> Console:
     """The parts of the served console: commands name the environment, and changes are requests to workers."""
-    sources = Sources(container)
+    sources = Sources(container, frozenset(OF_OPERATORS))
     pages = Pages(container.env.name, container.env.name, is_served=True)
     streams = Streams(sources, most=_STREAMS)
     return Console(container, pages, sources, streams, RequestedActions(container), is_served=True)

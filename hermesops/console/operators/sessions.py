@@ -20,7 +20,7 @@ from hermesops.access.sign_in.issuer_client import IssuedTokens, IssuerClient, S
 from hermesops.access.sign_in.operator_tokens import OperatorTokens
 from hermesops.access.sign_in.signed_tokens import InvalidTokenError
 from hermesops.errors import RefusedError
-from hermesops.model.access.console_operator import ConsoleOperator
+from hermesops.model.access.console_operator import RECENT_S, ConsoleOperator
 
 LIFE_S = 3600.0
 """Seconds from a sign-in to the next one."""
@@ -105,11 +105,16 @@ class Sessions:
         ring = Ring.fresh()
         self._sealer = KeyRing(ring.current, ring.keys)
 
-    def begin(self, onward: str) -> tuple[str, str]:
-        """Begin a sign-in: the issuer's address for the browser, and the cookie that the browser keeps meanwhile."""
+    def begin(self, onward: str, *, is_anew: bool = False) -> tuple[str, str]:
+        """Begin a sign-in: the issuer's address for the browser, and the cookie that the browser keeps meanwhile.
+
+        Args:
+            is_anew: Whether the issuer asks for the person's proof even if it knows the browser.
+        """
         sign_in = SignIn.begun(onward, has_nonce=True)
         text = json.dumps({**asdict(sign_in), "until": self._monotonic() + SIGN_IN_S})
-        return self._issuer.sign_in_url(sign_in, self._redirect_uri), self._sealer.seal(text, place=_SIGN_IN)
+        url = self._issuer.sign_in_url(sign_in, self._redirect_uri, max_age_s=RECENT_S if is_anew else None)
+        return url, self._sealer.seal(text, place=_SIGN_IN)
 
     async def end_sign_in(self, cookie: str, state: str, code: str, browser: str) -> tuple[str, str]:
         """End a sign-in: the session's cookie, and the page to show.

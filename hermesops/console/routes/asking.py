@@ -13,6 +13,8 @@ from starlette.routing import Route
 
 from hermesops.agents.drift.compare import FIELDS
 from hermesops.base.typed_values import since
+from hermesops.console.actions import bulk
+from hermesops.console.actions.action import About
 from hermesops.console.actions.table import page_of_command
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
@@ -71,7 +73,7 @@ async def _drift(container: "Container", filters: Mapping[str, str]) -> Mapping[
     async with container.connect() as connected:
         findings = await connected.drift.findings(selector, deep=False)
     pages = await asyncio.to_thread(_repairs, container, findings)
-    return {**drift_shapes.drift(findings), "pages": pages}
+    return {**drift_shapes.drift(findings), "pages": pages, "several": bulk.pages_of(pages)}
 
 
 def _repairs(container: "Container", findings: "Sequence[Finding]") -> Sequence[str]:
@@ -153,7 +155,8 @@ async def cell(request: Request) -> Response:
     console, name = console_of(request), request.path_params["name"]
     view = await asyncio.to_thread(console.container.cells.view, name)
     size = console.container.env.settings.cell_size
-    return console.pages.page("cell", cell=cell_shapes.show(view, size=size, pending=None))
+    shape = cell_shapes.show(view, size=size, pending=None)
+    return console.pages.page("cell", cell=shape, actions=console.actions(About.CELL))
 
 
 async def cell_preview(request: Request) -> Response:

@@ -1,5 +1,6 @@
 """Lists that show the rows of a command, and the page that names them."""
 
+import asyncio
 from functools import partial
 from urllib.parse import urlencode
 
@@ -7,12 +8,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from hermesops.console.actions.action import About
 from hermesops.console.front import PREFIX
 from hermesops.console.paging import page_of
 from hermesops.console.parts import console_of
 from hermesops.console.routes.asking import QUESTIONS
+from hermesops.console.routes.links import links_of
 from hermesops.console.sources import Topic
-from hermesops.console.topics.listings import LISTINGS, Listing
+from hermesops.console.topics.listings import LISTINGS, OF_OPERATORS, Listing
 from hermesops.views.listing import containing
 
 
@@ -38,11 +41,18 @@ async def show(listing: Listing, request: Request) -> Response:
 
 
 async def more(request: Request) -> Response:
-    """Every list, and the pages for which others are asked."""
-    return console_of(request).pages.page("more", listings=LISTINGS, questions=QUESTIONS)
+    """Every list, and the pages for which others are asked; the served console asks nobody."""
+    console = console_of(request)
+    listings, questions = (OF_OPERATORS, {}) if console.is_served else (LISTINGS, QUESTIONS)
+    actions = console.actions(About.FLEET)
+    links = [] if console.is_served else await asyncio.to_thread(links_of(console).list)
+    return console.pages.page("more", listings=listings, questions=questions, actions=actions, links=links)
 
 
 ROUTES = (
     Route(f"{PREFIX}more", more),
     *(Route(f"{PREFIX}{listing.name}", partial(show, listing)) for listing in LISTINGS.values()),
 )
+
+SERVED = tuple(route for route in ROUTES if route.path.removeprefix(PREFIX) in {"more", *OF_OPERATORS})
+"""Of the served console."""

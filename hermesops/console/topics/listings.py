@@ -32,6 +32,7 @@ class Listing:
         columns: Keys of the rows that are shown, in their order.
         read: Reads the rows; given the filters of the address.
         filters: Names of the options of the command that the page has too.
+        is_served: Whether the served console has it: its role of the database reads these rows.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Listing:
     columns: tuple[str, ...]
     read: "Callable[[Container, Mapping[str, str]], Rows]"
     filters: tuple[str, ...] = ()
+    is_served: bool = True
 
     def command(self, filters: Mapping[str, str]) -> tuple[str, ...]:
         """The command that prints the same rows."""
@@ -147,6 +149,7 @@ LISTINGS: Mapping[str, Listing] = {
             ("pool", "list"),
             ("machine_name", "cell", "plan", "server_type", "status", "ready_at"),
             _pools,
+            is_served=False,
         ),
         Listing("backups", "Backups", ("backup", "list"), ("user", "status", "newest", "age"), _backups),
         Listing("drills", "Drills", ("drill", "list"), ("drill", "runbook", "last_run", "found", "alerts"), _drills),
@@ -163,6 +166,7 @@ LISTINGS: Mapping[str, Listing] = {
             ("identity", "list"),
             ("user", "machine_name", "cell", "state", "not_after", "serial"),
             _certificates,
+            is_served=False,
         ),
         Listing(
             "tokens",
@@ -170,8 +174,16 @@ LISTINGS: Mapping[str, Listing] = {
             ("token", "list"),
             ("user", "purpose", "left", "expires_at", "machine_name", "holder"),
             _tokens,
+            is_served=False,
         ),
-        Listing("secrets", "Secrets", ("secrets", "list"), ("name", "home", "is_there", "age", "purpose"), _secrets),
+        Listing(
+            "secrets",
+            "Secrets",
+            ("secrets", "list"),
+            ("name", "home", "is_there", "age", "purpose"),
+            _secrets,
+            is_served=False,
+        ),
         Listing(
             "messages",
             "Messages, without texts",
@@ -179,6 +191,7 @@ LISTINGS: Mapping[str, Listing] = {
             ("message", "messenger", "state", "age", "tries", "user_id", "kind", "detail"),
             _messages,
             ("user",),
+            is_served=False,
         ),
         Listing(
             "requests",
@@ -187,6 +200,7 @@ LISTINGS: Mapping[str, Listing] = {
             ("created", "kind", "state", "detail", "code", "operation", "user_id"),
             _requests,
             ("user",),
+            is_served=False,
         ),
         Listing(
             "billing",
@@ -195,10 +209,14 @@ LISTINGS: Mapping[str, Listing] = {
             ("event", "type", "subscription", "state", "due", "detail"),
             _billing,
             ("user",),
+            is_served=False,
         ),
     )
 }
 """By their paths."""
+
+OF_OPERATORS: Mapping[str, Listing] = {name: listing for name, listing in LISTINGS.items() if listing.is_served}
+"""Those of the served console."""
 
 
 def rows(container: "Container", name: str) -> Mapping[str, Any]:

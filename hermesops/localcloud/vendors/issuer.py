@@ -102,6 +102,7 @@ class LocalIssuer:
         self._clock = clock
         self._codes: dict[str, _Code] = {}
         self._refreshes: dict[str, tuple[str, Person]] = {}
+        self._signed_in: dict[str, int] = {}
 
     @property
     def _origins(self) -> frozenset[str]:
@@ -145,6 +146,7 @@ class LocalIssuer:
             "email_verified": True,
             "groups": list(operator.groups),
             "iat": now,
+            "auth_time": self._signed_in.get(operator.id, now),
             "exp": now + ID_TOKEN_S,
         }
         claims |= {"nonce": nonce} if nonce else {}
@@ -179,6 +181,7 @@ class LocalIssuer:
         user = people.get(form.get("user", "")) or (_newcomer(form.get("name", "")) if client == CLIENT else None)
         if user is None:
             return _bad("there is no such user")
+        _remember(self._signed_in, user.id, int(self._clock()))
         code = secrets.token_urlsafe(24)
         until = self._clock() + CODE_S
         nonce, challenge = form.get("nonce", ""), form["code_challenge"]

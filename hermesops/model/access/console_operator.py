@@ -4,6 +4,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import IntEnum
 
+RECENT_S = 600.0
+"""Seconds since an operator's sign-in in which a change may destroy something."""
+
 
 class Role(IntEnum):
     """Roles of operators; each may do what the ones before it may."""
@@ -52,12 +55,19 @@ class ConsoleOperator:
         name: For audit entries, as ``ada@example.org``.
         subject: The issuer's own id of the person.
         issued_at: Seconds since 1970, of the token that names the person.
+        signed_in_at: Seconds since 1970, when the person last proved to the issuer who they are; ``None`` where the
+            issuer does not say.
     """
 
     name: str
     subject: str
     role: Role
     issued_at: float
+    signed_in_at: float | None = None
+
+    def has_signed_in_lately(self, now: float) -> bool:
+        """Whether the person signed in within the last ten minutes; ``now`` is in seconds since 1970."""
+        return self.signed_in_at is not None and abs(now - self.signed_in_at) <= RECENT_S
 
     def actor(self, host: str) -> str:
         """The actor of audit entries, as a proved identity; ``host`` is the console's name."""

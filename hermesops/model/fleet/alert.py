@@ -88,6 +88,12 @@ class Matcher:
     is_regex: bool = False
     is_equal: bool = True
 
+    def takes(self, labels: Mapping[str, str]) -> bool:
+        """Whether an alert with these labels meets the condition; one that lacks the label has an empty text."""
+        text = labels.get(self.label, "")
+        is_so = re.fullmatch(self.value, text) is not None if self.is_regex else text == self.value
+        return is_so == self.is_equal
+
     def __str__(self) -> str:
         sign = f"{'=' if self.is_equal else '!'}{'~' if self.is_regex else '=' if not self.is_equal else ''}"
         return f"{self.label}{sign}{self.value}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
+    from hermesops.observability.telemetry.metrics.history import History
     from hermesops.observability.telemetry.metrics.trends import Trends
 
 TITLES = {"up": "agent up", "memory": "memory", "turn": "turn", "errors": "errors"}
@@ -28,4 +29,15 @@ def trends(last_hour: "Trends") -> dict[str, object]:
             ]
             for figure, values in last_hour.values.items()
         },
+    }
+
+
+def history(past: "History") -> dict[str, object]:
+    """Lines of figures over a stretch of time, oldest first."""
+    return {
+        "begin": timestamp(past.begin),
+        "end": timestamp(past.end),
+        "step_s": past.step_s,
+        "problem": past.problem or None,
+        "lines": {name: [[timestamp(at), value] for at, value in points] for name, points in past.lines.items()},
     }

@@ -16,6 +16,7 @@ from hermesops.console.actions.table import ACTIONS
 from hermesops.console.application import ROUTES
 from hermesops.console.front import CONTENT_SECURITY_POLICY, LARGEST_BODY
 from hermesops.console.routes.asking import QUESTIONS
+from hermesops.console.saved_links import MOST
 from hermesops.console.topics.listings import LISTINGS
 from hermesops.model.ids import instance_subject
 from hermesops.model.messaging.message import IncomingKind, Update
@@ -24,7 +25,7 @@ from hermesops.model.operation import OperationKind
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.registry import Registry
-from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring
+from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring, matrix
 from tests.support.fleets.filled_registry import beat, fill
 from tests.support.hostile.agents.hostile_moods import ESCAPES
 from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container, foreign
@@ -85,10 +86,15 @@ def paths_of(container: Container) -> list[str]:
         About.FREEZE: freezes,
         About.FLEET: ["/console"],
         About.RUNBOOK: runbook,
+        About.CELL: ["/console/cells/cell1"],
+        About.MACHINE: ["/console/machines/hermes-local-a"],
+        About.JOB: ["/console/jobs/pools"],
+        About.DRILL: ["/console/drills/gateway-stopped"],
     }
     actions = [f"{of}/change/{action.name}" for action in ACTIONS for of in subjects[action.about]]
+    gaps = [f"/console/plots/gaps/{row.id}" for row in container.operation_directory.list(ended=True)]
     return [
-        *("/console/", *LISTS, "/console/runbooks"),
+        *("/console/", *LISTS, "/console/runbooks", "/console/plots/health", "/console/plots/cost", *gaps),
         *(instance, f"{instance}/report", f"{instance}/timeline", *operations, *actions),
         *rollouts,
         *("/console/more", "/console/approvals", "/console/batch", "/console/bulk/restart"),
@@ -199,6 +205,37 @@ async def test_filters_of_the_address_choose_the_rows(client: httpx.AsyncClient)
     assert (refused.status_code, "there is no field" in refused.text) == (422, True)
 
 
+async def test_a_view_is_saved_by_a_name_and_forgotten(container: Container, client: httpx.AsyncClient) -> None:
+    filtered = (await client.get("/console/instances?where=cell%3Dcell2&q=user4")).text
+    assert 'name="page" value="instances?where=cell%3Dcell2&amp;q=user4"' in filtered
+    assert 'name="page"' not in (await client.get("/console/instances")).text
+    form = {"name": " my  cell<b>", "page": "instances?where=cell%3Dcell2&q=user4"}
+    kept = await client.post("/console/links", data=form, headers=OWN)
+    assert (kept.status_code, kept.headers["hx-redirect"]) == (200, "/console/more")
+    more = (await client.get("/console/more")).text
+    assert 'href="/console/instances?where=cell%3Dcell2&amp;q=user4">my cell&lt;b&gt;<' in more
+    assert foreign(more) == []
+    for wrong in (
+        {"name": "x", "page": "https://other.example/"},
+        {"name": "x", "page": "//other.example"},
+        {"name": "x", "page": "../other"},
+        {"name": "", "page": ""},
+        {"name": "x" * 61, "page": ""},
+        {"name": "\u202e", "page": ""},
+    ):
+        assert (await client.post("/console/links", data=wrong, headers=OWN)).status_code == 422, wrong
+    for number in range(MOST - 1):
+        assert (await client.post("/console/links", data={"name": str(number)}, headers=OWN)).status_code == 200
+    assert (await client.post("/console/links", data={"name": "one more"}, headers=OWN)).status_code == 422
+    assert (await client.post("/console/links/remove", data={"name": "my cell<b>"}, headers=OWN)).status_code == 200
+    assert "my cell" not in (await client.get("/console/more")).text
+    [file] = container.env.folder.glob("console-links.json")
+    assert file.stat().st_mode & 0o077 == 0
+    for damaged in ("no json", "[]", '{"x": "javascript:alert(1)", "y": 7}'):
+        file.write_text(damaged)
+        assert "Saved links" not in (await client.get("/console/more")).text, damaged
+
+
 async def test_a_list_has_pages_of_a_hundred(tmp_path: Path) -> None:
     container = empty_container(tmp_path / "many")
     fill(container.registry, 201)
@@ -218,8 +255,8 @@ async def test_a_large_fleet_is_counted_and_its_first_are_named(tmp_path: Path) 
         assert page.count('id="row-') == 100
         assert page.count('id="cell-') == 200
         assert all(text in page for text in ("8100 unknown", "All 8100", "3 more cells"))
-        found = (await client.get("/console/?q=user809")).text
-        assert found.count('id="row-') == 11
+        matching = (await client.get("/console/?q=user809")).text
+        assert matching.count('id="row-') == 11
         assert 'id="row-' not in (await client.get("/console/?health=down")).text
         assert (await client.get("/console/?health=ill")).status_code == 422
         beat(container.registry, silent_every=40)
@@ -254,6 +291,53 @@ async def test_an_alert_leads_to_its_runbook_and_the_instance_in_trouble_comes_f
     assert "The gateway of an agent is down" in runbook
     assert 'href="/console/runbooks/turns-failing-burn"' in runbook
     assert foreign(runbook) == []
+
+
+async def test_a_silence_shows_the_open_alerts_that_it_takes(
+    container: Container, client: httpx.AsyncClient, monitoring: FakeMonitoring
+) -> None:
+    rows = container.registry.instances.list()
+    monitoring.answers["GET /alertmanager/api/v2/alerts"] = Answer(
+        [alert("GatewayDown", instance_id=row.id) for row in rows[:3]] + [alert("CellLost", cell="cell1")]
+    )
+    rules = [{"name": "GatewayDown"}, {"name": "CellLost"}]
+    monitoring.answers["GET /prometheus/api/v1/rules"] = Answer(
+        {"status": "success", "data": {"groups": [{"rules": rules}]}}
+    )
+    path, where = "/console/change/silence", {"where": "alert=GatewayDown"}
+    assert (await client.get(path, params=where)).text.count("<li>GatewayDown user") == 3
+    of_one = (await client.get(path, params={**where, "instance": "user1"})).text
+    assert (of_one.count("<li>GatewayDown user1:"), of_one.count("<li>")) == (1, 1)
+    assert "mutes the whole fleet" in (await client.get(path, params={"where": "severity=page"})).text
+    assert (
+        "hermesops alert silence --where alert=GatewayDown --reason WHY" in (await client.get(path, params=where)).text
+    )
+    assert [
+        question for question in monitoring.asked if question.method == "POST" and "silences" in question.path
+    ] == []
+
+
+async def test_plots_are_of_what_monitoring_has(
+    container: Container, client: httpx.AsyncClient, monitoring: FakeMonitoring
+) -> None:
+    assert "there is no monitoring here" in (await client.get("/console/plots/cost")).text
+    instance = container.instance_list.read()[0].instance
+    operation = container.registry.operations.open(
+        OperationKind.RESTART, instance_subject(instance.id), intent={}, instance_id=instance.id
+    )
+    container.__dict__["monitoring"] = SimpleNamespace(is_known=True, client=lambda: monitoring.client)
+    now = container.now().timestamp()
+    lines = [({"condition": name}, [(now - 1200, 7), (now - 600, 3)]) for name in ("healthy", "down", HOSTILE)]
+    monitoring.answers["POST /prometheus/api/v1/query_range"] = matrix(*lines)
+    health = (await client.get("/console/plots/health")).text
+    assert (health.count("<polyline"), foreign(health)) == (2, [])
+    assert health.index("down") < health.index("healthy")
+    assert "3 last, 7 at most" in health
+    monitoring.answers["POST /prometheus/api/v1/query_range"] = matrix(({}, [(now - 15, 1), (now, 0)]))
+    assert "unanswered for about 15 s" in (await client.get(f"/console/plots/gaps/{operation.id}")).text
+    monitoring.answers["POST /prometheus/api/v1/query_range"] = Answer(b"no", 503)
+    assert "unknown: " in (await client.get(f"/console/plots/gaps/{operation.id}")).text
+    assert (await client.get("/console/plots/health")).text == health, "asked once a minute"
 
 
 async def test_an_action_that_destroys_something_has_its_subject_typed_and_values_are_bounded(

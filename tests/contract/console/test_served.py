@@ -1,6 +1,7 @@
 """The served console: who gets in with which role, on either database, by a role that reads what pages show."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,18 +14,21 @@ from starlette.routing import Route
 
 from hermesops.access.sign_in.issuer_client import IssuedTokens
 from hermesops.agents.operator_requests.actions import ACTIONS
+from hermesops.base.waiting import Pending, cancel, until
 from hermesops.console.application import SERVED
 from hermesops.console.front import CONTENT_SECURITY_POLICY
 from hermesops.console.operators.gate import COOKIE, SIGN_IN_COOKIE
 from hermesops.console.operators.roles import role_needed
-from hermesops.console.operators.sessions import ASKED_S, IDLE_S, LIFE_S
+from hermesops.console.operators.sessions import ASKED_S, IDLE_S, LIFE_S, digest
+from hermesops.console.topics.listings import LISTINGS, OF_OPERATORS
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.vendors.issuer import OPERATORS, Person
-from hermesops.model.access.console_operator import Role
+from hermesops.model.access.console_operator import RECENT_S, Role
 from hermesops.store.registry import Registry
 from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.schema.role_grants import CONSOLE
 from tests.support.fleets.filled_registry import fill
+from tests.support.pages.halted_rollout import with_halted_rollout
 from tests.support.pages.operators import CHANGE, VISIT, ServedConsole, served_console
 from tests.support.real.stores.postgresql import as_role, make_role
 from tests.support.real.stores.registries import registry_at
@@ -85,12 +89,27 @@ def is_refused(answer: httpx.Response) -> bool:
 async def test_a_viewer_sees_every_page_and_no_change(console: ServedConsole, registry: Registry) -> None:
     vera = await console.signed_in("vera")
     instance = f"/console/instances/{registry.instances.list()[0].id}"
-    pages = ("/console/", "/console/instances", "/console/operations", "/console/alerts", "/console/runbooks")
-    for path in (*pages, instance, f"{instance}/report", f"{instance}/timeline", "/console/assets/console.js"):
+    pages = ["/console/", "/console/instances", "/console/operations", "/console/alerts", "/console/runbooks"]
+    with_halted_rollout(registry, "it is so")
+    pages += ["/console/rollouts", "/console/rollouts/r1", "/console/approvals", "/console/more"]
+    for path in (
+        *pages,
+        *(f"/console/{name}" for name in OF_OPERATORS),
+        instance,
+        f"{instance}/report",
+        f"{instance}/timeline",
+        "/console/assets/console.js",
+    ):
         answer = await vera.get(path)
         assert answer.status_code == 200, (path, answer.text[-600:])
         assert answer.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
         assert "/change/" not in answer.text, path
+    for name in LISTINGS.keys() - OF_OPERATORS:
+        assert (await vera.get(f"/console/{name}")).status_code == 404, name
+        assert (await vera.get(f"/console/events?kind=listing&name={name}")).status_code == 422, name
+        assert f'href="/console/{name}' not in (await vera.get("/console/more")).text
+        assert f'href="/console/{name}' not in (await vera.get(instance)).text
+    assert "rollout pause r1" in (await vera.get("/console/rollouts/r1")).text
     assert "vera@local.test (viewer)" in (await vera.get("/console/")).text
     otto = await console.signed_in("otto")
     assert "/change/restart" in (await otto.get(instance)).text
@@ -327,6 +346,41 @@ async def test_the_issuers_word_is_asked_for_again_and_a_lower_role_counts_at_on
     assert all("(viewer)" in answer.text for answer in answers), "one renewal for all of them"
     path = f"/console/instances/{registry.instances.list()[0].id}/change/restart"
     assert (await adele.post(path, data={"reason": "x"}, headers=CHANGE)).status_code == 403
+
+
+@of_sqlite
+async def test_what_destroys_leads_to_a_sign_in_that_the_issuer_asks_for_anew(
+    console: ServedConsole, registry: Registry
+) -> None:
+    adele, otto = await console.signed_in("adele"), await console.signed_in("otto")
+    instance = f"/console/instances/{registry.instances.list()[0].id}"
+    console.gate.__dict__["clock"] = lambda: time.time() + RECENT_S + 1
+    terminate = f"{instance}/change/terminate"
+    refused = await adele.post(terminate, data={"reason": "x", "typed": "user0"}, headers=CHANGE)
+    assert (refused.status_code, "a sign-in of the last 10 minutes" in refused.text) == (401, True)
+    assert not registry.operator_requests.due()
+    assert (await otto.post(terminate, data={"reason": "x"}, headers=CHANGE)).status_code == 403, "not his to do"
+    assert (await adele.get(instance)).status_code == 200, "reading goes on"
+    sign_in = urlsplit(refused.headers["hx-redirect"])
+    query = {"anew": ["on"], "onward": [terminate]}
+    assert (sign_in.path, parse_qs(sign_in.query)) == ("/console/sign-in", query)
+    begun = await adele.get(refused.headers["hx-redirect"])
+    query = parse_qs(urlsplit(begun.headers["location"]).query)
+    assert (query["prompt"], query["max_age"]) == (["login"], ["600"])
+    before = adele.cookies[COOKIE]
+    ended = await adele.get(await console.authorized(adele, "adele"))
+    assert ended.status_code == 303
+    assert adele.cookies[COOKIE] != before
+    assert not console.gate.sessions.is_open(digest(before)), "the session before has ended"
+    del console.gate.__dict__["clock"]
+    asking = asyncio.ensure_future(adele.post(terminate, data={"reason": "x", "typed": "user0"}, headers=CHANGE))
+
+    async def look() -> str | Pending[str]:
+        due = registry.operator_requests.due()
+        return due[0].action if due else Pending("not yet")
+
+    assert await until(look, what="the request is there", timeout_s=30, every_s=0.05) == "terminate"
+    await cancel(asking)
 
 
 @of_sqlite

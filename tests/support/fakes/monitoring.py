@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -156,7 +156,7 @@ def streams(*some: tuple[str, list[tuple[int, str]]]) -> Answer:
     return Answer({"status": "success", "data": {"resultType": "streams", "result": result, "stats": {}}})
 
 
-def matrix(*series: tuple[dict[str, str], list[tuple[float, float | str]]]) -> Answer:
+def matrix(*series: tuple[Mapping[str, str], Sequence[tuple[float, float | str]]]) -> Answer:
     """Figures over time as Prometheus answers them."""
     result = [{"metric": labels, "values": [[at, str(value)] for at, value in points]} for labels, points in series]
     return Answer({"status": "success", "data": {"resultType": "matrix", "result": result}})

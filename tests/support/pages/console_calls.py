@@ -114,7 +114,7 @@ def _operation(route: Route, method: str, ids: Sequence[str]) -> dict[str, Any]:
     parameters += [_parameter("query", name, _VALUES.get(name, ("on",))) for name in query]
     operation: dict[str, Any] = {"parameters": parameters, "responses": {"default": {"description": "any"}}}
     if method == "POST":
-        form = {name: _text(_VALUES.get(name, ("on",))) for name in (*fields, "reason", "typed")}
+        form = {name: _text(_VALUES.get(name, ("on",))) for name in (*fields, "reason", "typed", "name", "page")}
         schema = {"type": "object", "properties": form}
         operation["requestBody"] = {"content": {"application/x-www-form-urlencoded": {"schema": schema}}}
     return operation
@@ -155,7 +155,7 @@ def _filled(registry: Registry) -> list[str]:
         instance_id=instance.id,
     )
     freeze = registry.freezes.set(begins_at=None, ends_at=None, reason="it is so")
-    return [instance.id, operation.id, ROLLOUT.id, freeze.id, "gateway-down", "GatewayDown", "cell1"]
+    return [instance.id, operation.id, ROLLOUT.id, freeze.id, "gateway-down", "GatewayDown", "cell1", "pools"]
 
 
 @asynccontextmanager

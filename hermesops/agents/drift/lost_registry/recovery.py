@@ -13,7 +13,7 @@ from hermesops.agents.cells.stack.state import PROJECT, machines_in
 from hermesops.agents.drift.fleet_snapshot import Rented
 from hermesops.agents.drift.lost_registry.rebuild import Rebuild, Records, plan_rebuild
 from hermesops.agents.drift.machine_identity import Forgotten, read_identity
-from hermesops.agents.drift.orphans import Holder, Recover, adoption, chosen, doubt_of, refuse_removal, rivals_of
+from hermesops.agents.drift.orphans import Holder, Recover, Take, adoption, chosen, doubt_of, refuse_removal, rivals_of
 from hermesops.agents.instances.remote import node_commands
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.base.narration import counted
@@ -101,14 +101,8 @@ class Orphans:
         Args:
             contested: Whether an operator decided that it is the right one, whatever proofs it or others have.
         """
-        identity, holder = await self._asked(machine)
-        rivals: list[Recovered] = []
-        if not contested and isinstance(identity, Recovered):
-            others = [orphan for orphan in await self._all() if orphan.id != machine.id]
-            rivals = rivals_of(identity, await self.read(others))
-        decided = adoption(identity, holder, rivals=rivals, contested=contested)
-        registry = self.registry
-        instance_id = decided.instance.id if isinstance(decided, Recover) else decided.instance_id
+        decided, registry = await self.adoption_of(machine, contested=contested), self.registry
+        instance_id = adopted_by(decided)
         async with self.hold_lease(instance_subject(instance_id)):
             if isinstance(decided, Recover):
                 if not registry.recovery.recover_instance(decided.instance, why=reason):
@@ -128,14 +122,27 @@ class Orphans:
             registry.recovery.take_machine(instance_id, taken.machine_id, taken.machine_name, why=reason)
             return f"instance {instance_id} is on {machine.name} now"
 
-    async def remove(self, machine: Machine, *, forget: bool, reason: str) -> None:
-        """Destroy an orphan for good; written down before it is done.
+    async def adoption_of(self, machine: Machine, *, contested: bool = False) -> Recover | Take:
+        """How an orphan gets an instance; raises as ``adoption``, and changes nothing."""
+        identity, holder = await self._asked(machine)
+        rivals: list[Recovered] = []
+        if not contested and isinstance(identity, Recovered):
+            others = [orphan for orphan in await self._all() if orphan.id != machine.id]
+            rivals = rivals_of(identity, await self.read(others))
+        return adoption(identity, holder, rivals=rivals, contested=contested)
+
+    async def refuse_removal(self, machine: Machine, *, forget: bool) -> None:
+        """Return if an orphan may be destroyed.
 
         Raises:
             RefusedError: It holds, or may hold, a user's memory, and that was not named.
         """
         if not forget:
             refuse_removal(*await self._asked(machine))
+
+    async def remove(self, machine: Machine, *, forget: bool, reason: str) -> None:
+        """Destroy an orphan for good; written down before it is done. Raises as ``refuse_removal``."""
+        await self.refuse_removal(machine, forget=forget)
         async with self.hold_lease(f"machine/{machine.id}"):
             self.registry.audit.append(
                 "orphan_removed", f"machine/{machine.name}", why=reason, before={"id": machine.id, "forget": forget}
@@ -160,6 +167,11 @@ class Orphans:
         return identity, Holder(row, has_machine=True, machine_doubt=doubt_of(answer, identity.id))
 
 
+def adopted_by(decided: Recover | Take) -> InstanceId:
+    """The instance that gets a machine."""
+    return decided.instance.id if isinstance(decided, Recover) else decided.instance_id
+
+
 @dataclass(frozen=True)
 class OrphanRepairs:
     """Repairs of machines without an instance, by name.
@@ -179,6 +191,19 @@ class OrphanRepairs:
         """
         async with self.connect() as orphans:
             return await orphans.adopt(await orphans.find(name, machine_id), reason=reason, contested=contested)
+
+    async def preview_adoption(self, name: str, machine_id: str = "", *, contested: bool) -> InstanceId:
+        """The instance to which ``adopt`` would assign an orphan now; raises as it does, and changes nothing."""
+        async with self.connect() as orphans:
+            machine = await orphans.find(name, machine_id)
+            return adopted_by(await orphans.adoption_of(machine, contested=contested))
+
+    async def preview_removal(self, name: str, machine_id: str = "", *, forget: bool) -> Machine:
+        """The machine that ``remove`` would destroy now; raises as it does, and changes nothing."""
+        async with self.connect() as orphans:
+            machine = await orphans.find(name, machine_id)
+            await orphans.refuse_removal(machine, forget=forget)
+            return machine
 
     async def remove(
         self, name: str, machine_id: str = "", *, forget: bool, reason: str, consent: Callable[[Machine], None]

@@ -169,6 +169,24 @@ class Alerts:
             UnavailableError: Alertmanager or Prometheus does not answer; nothing was changed.
             UnknownOutcomeError: It may have been made.
         """
+        silence, users = await self._wanted(where, instance, length, reason)
+        silence = await Alertmanager(self.client).silence(silence)
+        subject = instance_subject(next(iter(users))) if len(users) == 1 else f"silence/{silence.id}"
+        self._note("alert_silenced", subject, silence, reason)
+        return silence
+
+    async def preview_silence(
+        self, where: str, instance: "Instance | None", *, length: timedelta, reason: str
+    ) -> tuple[OpenAlert, ...]:
+        """Open alerts that ``silence`` would take now; raises as it does, and changes nothing."""
+        silence, _ = await self._wanted(where, instance, length, reason)
+        alerts = await self.list()
+        return tuple(alert for alert in alerts if all(each.takes(alert.alert.labels) for each in silence.matchers))
+
+    async def _wanted(
+        self, where: str, instance: "Instance | None", length: timedelta, reason: str
+    ) -> tuple[Silence, frozenset[InstanceId]]:
+        """The silence of these conditions, and the instances that it names."""
         conditions = dict(silencing.selector_of(where).conditions)
         for cell in conditions.get("cell", ()):
             self.registry.cells.get(parse_cell(cell))
@@ -179,10 +197,7 @@ class Alerts:
         matchers = silencing.matchers_of({**conditions, **({"user": users} if users else {})})
         silence = self._silence_of(matchers, length, reason)
         await self._refuse_unknown(conditions.get("alert", frozenset()))
-        silence = await Alertmanager(self.client).silence(silence)
-        subject = instance_subject(next(iter(users))) if len(users) == 1 else f"silence/{silence.id}"
-        self._note("alert_silenced", subject, silence, reason)
-        return silence
+        return silence, users
 
     def _silence_of(
         self, matchers: tuple[Matcher, ...], length: timedelta, reason: str, *, is_acknowledgement: bool = False

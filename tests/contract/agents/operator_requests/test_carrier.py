@@ -43,6 +43,7 @@ class Requests:
     registry: Registry
     refusal: Exception | None = None
     opened: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
 
     async def restart(self, user: str, *, reason: str) -> Operation:
         if self.refusal:
@@ -54,7 +55,10 @@ class Requests:
         return self.registry.operations.open(OperationKind.RESTART, subject, intent=intent, instance_id=instance.id)
 
     async def schedule_termination(self, user: str, *, reason: str) -> Operation:
-        raise AssertionError((user, reason))
+        self.ended.append(user)
+        instance, intent = self.registry.instances.find(user), {"user": user, "reason": reason}
+        kind, subject = OperationKind.SCHEDULE_TERMINATION, instance_subject(instance.id)
+        return self.registry.operations.open(kind, subject, intent=intent, instance_id=instance.id)
 
 
 @dataclass
@@ -161,6 +165,21 @@ REFUSED: Mapping[str, tuple[Callable[[LocalIssuer], str], str, str]] = {
     "no token": (lambda _: "", "restart", "malformed"),
     "a viewer's": (lambda issuer: issuer.id_token(VERA), "restart", "needs the role operator, not viewer"),
     "an operator's for an admin's change": (lambda issuer: issuer.id_token(OTTO), "terminate", "needs the role admin"),
+    "an admin's who signed in an hour ago": (
+        lambda issuer: issuer.id_token(ADELE, auth_time=issuer._clock() - 3600),
+        "terminate",
+        "needs a sign-in of the last 10 minutes",
+    ),
+    "an admin's whose sign-in has no time": (
+        lambda issuer: issuer.id_token(ADELE, auth_time=None),
+        "terminate",
+        "needs a sign-in of the last 10 minutes",
+    ),
+    "an admin's whose sign-in is to come": (
+        lambda issuer: issuer.id_token(ADELE, auth_time=issuer._clock() + 3600),
+        "terminate",
+        "needs a sign-in of the last 10 minutes",
+    ),
     "of no group": (lambda issuer: issuer.id_token(ADELE, groups=[]), "restart", "in no group"),
     "of a user": (lambda issuer: issuer.access_token(ADELE), "restart", "another client"),
     "an access token of the console": (
@@ -191,6 +210,15 @@ async def test_whoever_writes_rows_acts_for_nobody_who_did_not_prove_to_be_there
     assert desk.registry.operations.list(instance_id=desk.ada.id) == ()
     [entry] = [each for each in desk.registry.audit.list() if each.action == "operator_request_decided"]
     assert entry.who == "tester", "nobody is named who did not prove it"
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_what_destroys_needs_a_recent_sign_in_and_its_preview_and_other_changes_do_not(desk: Desk) -> None:
+    old = desk.issuer.id_token(ADELE, auth_time=desk.issuer._clock() - 3600)
+    assert (await desk.decided(desk.add(old, "terminate", is_preview=True))).state is OperatorRequestState.PREVIEWED
+    assert (await desk.decided(desk.add(old))).state is OperatorRequestState.OPENED
+    ended = await desk.decided(desk.add(desk.issuer.id_token(ADELE), "terminate"))
+    assert (ended.state, desk.requests.ended) == (OperatorRequestState.OPENED, ["ada"])
 
 
 @pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)

@@ -1,0 +1,72 @@
+"""Views that the operator of this computer keeps: pages with their filters by a name, in a file of the environment."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hermesops.base.files.private_file import replace_secret
+from hermesops.errors import UsageError
+
+MOST = 20
+"""Links that are kept."""
+
+_FILE = "console-links.json"
+_LONGEST_NAME = 60
+_LARGEST = 64 * 1024
+"""Bytes of the file that are read."""
+
+_PAGE = re.compile(r"([a-z][A-Za-z0-9/_-]{0,200})?(\?[A-Za-z0-9%=&+._~*-]{0,500})?")
+"""A path below the console's, with its filters; no scheme and no host."""
+
+
+@dataclass(frozen=True)
+class SavedLinks:
+    """The links of one environment, for the operator whose folder it is.
+
+    Attributes:
+        folder: Of the environment.
+    """
+
+    folder: Path
+
+    def list(self) -> Sequence[tuple[str, str]]:
+        """Name and page of each, in the order of the names; none where the file is missing or damaged."""
+        return sorted(self._read().items())
+
+    def add(self, name: str, page: str) -> None:
+        """Keep a page by a name; one of that name is replaced.
+
+        Raises:
+            UsageError: The name or the page cannot be, or there are too many.
+        """
+        name, links = " ".join(name.split()), dict(self._read())
+        if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+            raise UsageError(f"a name has 1 to {_LONGEST_NAME} characters, all of them visible", field="name")
+        if not _PAGE.fullmatch(page):
+            raise UsageError("this is no page of the console", field="page")
+        links[name] = page
+        if len(links) > MOST:
+            raise UsageError(f"{MOST} links are kept; remove one first", field="name")
+        self._write(links)
+
+    def remove(self, name: str) -> None:
+        """Forget a link; nothing happens where there is none of that name."""
+        links = {other: page for other, page in self._read().items() if other != name}
+        self._write(links)
+
+    def _read(self) -> Mapping[str, str]:
+        try:
+            with (self.folder / _FILE).open("rb") as file:
+                links = json.loads(file.read(_LARGEST))
+        except (OSError, ValueError):
+            return {}
+        pairs = links.items() if isinstance(links, dict) else ()
+        whole = {
+            name: page for name, page in pairs if name.isprintable() and isinstance(page, str) and _PAGE.fullmatch(page)
+        }
+        return dict(sorted(whole.items())[:MOST])
+
+    def _write(self, links: Mapping[str, str]) -> None:
+        replace_secret(self.folder / _FILE, json.dumps(links, sort_keys=True))
