@@ -97,7 +97,9 @@ async def reporting(
     def report() -> None:
         at = time.time()
         figures = {"hermes_metrics_timestamp_seconds": at, "hermes_agent_up": 1.0, "hermes_gateway_up": 1.0}
-        named = {((b"__name__", name.encode()),): value for name, value in figures.items()}
+        named: dict[tuple[tuple[bytes, bytes], ...], float] = {
+            ((b"__name__", name.encode()),): value for name, value in figures.items()
+        }
         for outcome, count in (jobs or {}).items():
             named[(b"__name__", b"hermes_jobs_ended"), (b"outcome", outcome.encode())] = count
         body = b"".join(

@@ -27,6 +27,11 @@ def test_jobs_that_ended_within_the_hour_are_counted_by_their_outcome() -> None:
         return {"last_run_at": (at - timedelta(minutes=minutes)).isoformat(), "last_status": status}
 
     jobs = [job(1, "ok"), job(59, "error"), job(60, "error"), job(61, "error"), job(-5, "ok"), job(1, None)]
-    odd = [{}, {"last_status": "error"}, {"last_status": "error", "last_run_at": [1]}, job(1, {"error": 1})]
+    odd: list[dict[str, object]] = [
+        {},
+        {"last_status": "error"},
+        {"last_status": "error", "last_run_at": [1]},
+        job(1, {"error": 1}),
+    ]
     assert gateway.ended([*jobs, *odd], at.timestamp(), hour_s) == {"ok": 1, "failed": 2}
     assert gateway.ended([], at.timestamp(), hour_s) == {"ok": 0, "failed": 0}
