@@ -424,7 +424,7 @@ CHAINS: tuple[Chain, ...] = (
         beside=frozenset({"JobsFailing"}),  # of each, until the third makes them many
         whose=("ada",),
         halts=True,
-        by_hand=each(USERS, on_machine(ENDS_JOBS)),
+        by_hand=both(each(USERS, on_machine(ENDS_JOBS)), _no_alerts),
         again="alerts-after",
         undo=each(USERS, on_machine(ENDS_JOBS)),
     ),
