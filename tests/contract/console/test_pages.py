@@ -122,7 +122,7 @@ async def test_texts_of_machines_and_addresses_are_data_on_every_page(
     operation = registry.operations.open(
         OperationKind.RESTART,
         instance_subject(instance.id),
-        intent={"user": WRITTEN, "before": WRITTEN, "reason": WRITTEN},
+        intent={"user": WRITTEN, "reason": WRITTEN, "settings": {WRITTEN: WRITTEN, "model": ""}},
         instance_id=instance.id,
     )
     registry.operations.record_step(operation.id, WRITTEN)
