@@ -37,10 +37,10 @@ async def test_settings_that_changed_meanwhile_are_not_overwritten(browsers: Bro
             await device.go("settings")
             await expect(device.page.get_by_label("Personality")).to_be_visible()
         await other.page.get_by_label("Personality").fill("Calm and short.")
-        await other.page.get_by_role("button", name="Save").click()
+        await other.page.get_by_role("button", name="Save", exact=True).click()
         await expect(other.spoken).to_have_text("Your agent has the new settings.")
         await chat.page.get_by_label("Personality").fill("Loud.")
-        await chat.page.get_by_role("button", name="Save").click()
+        await chat.page.get_by_role("button", name="Save", exact=True).click()
         await chat.page.get_by_role("button", name="Show the new values").click()
         await expect(chat.page.get_by_label("Personality")).to_have_value("Calm and short.")
 
