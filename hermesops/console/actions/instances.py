@@ -6,6 +6,7 @@ from hermesops.agents.backup.restores import RestoreRequest
 from hermesops.agents.instances.requests.settings_patch import setting
 from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue
 from hermesops.console.actions.operations import OperationWork, ProvisionWork
+from hermesops.model.access.console_operator import Role
 from hermesops.model.plan import Plan
 from hermesops.store.operations.kinds.agents import Keep
 
@@ -89,15 +90,30 @@ async def _undo_termination(connected: "Connected", request: ActionRequest) -> "
 _ONTO_NEW_MACHINE = ActionValue("onto_new_machine", "Onto a new machine", "--onto-new-machine", is_flag=True)
 
 ACTIONS = (
-    Action(About.INSTANCE, "restart", "Restart the gateway", ("instance", "restart"), OperationWork(_restart)),
-    Action(About.INSTANCE, "reboot", "Bring up a dead machine", ("instance", "reboot"), OperationWork(_reboot)),
+    Action(
+        About.INSTANCE,
+        "restart",
+        "Restart the gateway",
+        ("instance", "restart"),
+        OperationWork(_restart),
+        role=Role.OPERATOR,
+    ),
+    Action(
+        About.INSTANCE,
+        "reboot",
+        "Bring up a dead machine",
+        ("instance", "reboot"),
+        OperationWork(_reboot),
+        role=Role.OPERATOR,
+    ),
     Action(
         About.INSTANCE,
         "suspend",
         "Suspend",
         ("instance", "suspend"),
         OperationWork(_suspend),
-        (ActionValue("machine", "Machine", "--machine", tuple(Keep)),),
+        (ActionValue("machine", "Machine", "--machine", tuple(Keep), is_served=False),),
+        role=Role.OPERATOR,
     ),
     Action(
         About.INSTANCE,
@@ -108,7 +124,7 @@ ACTIONS = (
         (ActionValue("plan", "Plan", "--plan", tuple(Plan), is_required=True),),
         takes_reason=False,
     ),
-    Action(About.INSTANCE, "resume", "Resume", ("instance", "resume"), OperationWork(_resume)),
+    Action(About.INSTANCE, "resume", "Resume", ("instance", "resume"), OperationWork(_resume), role=Role.OPERATOR),
     Action(
         About.INSTANCE,
         "back-up",
@@ -168,10 +184,11 @@ ACTIONS = (
         ("instance", "terminate"),
         OperationWork(_terminate),
         (
-            ActionValue("now", "At once, without days of grace", "--now", is_flag=True),
-            ActionValue("without_backup", "Without a last backup", "--without-backup", is_flag=True),
+            ActionValue("now", "At once, without days of grace", "--now", is_flag=True, is_served=False),
+            ActionValue("without_backup", "Without a last backup", "--without-backup", is_flag=True, is_served=False),
         ),
         destroys=True,
+        role=Role.ADMIN,
     ),
     Action(
         About.INSTANCE,
