@@ -223,7 +223,7 @@ ACTIONS = (
             ActionValue("soak", "Soak", "--soak"),
             ActionValue("settle", "Between batches", "--settle"),
             ActionValue("max_unavailable", "Changing at once, as 10%", "--max-unavailable"),
-            ActionValue("vitals", "Vitals of the health gate; none for no gate", "--vitals", is_served=False),
+            ActionValue("vitals", "Vitals of the health gate; none for no gate", "--vitals"),
             ActionValue("despite_alerts", "Despite open alerts, because", "--despite-alerts", is_served=False),
             ActionValue("emergency", "Emergency, because", "--emergency", is_served=False),
             ActionValue("drill", "Rehearsal", "--drill", tuple(DrillPolicy)),

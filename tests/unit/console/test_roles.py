@@ -47,10 +47,10 @@ def test_an_action_that_workers_carry_out_is_begun_once_for_its_reason(action: A
     assert action.takes_reason, "which names its request"
 
 
-def test_no_value_of_the_served_console_passes_over_a_gate_or_the_days_of_grace() -> None:
+def test_no_value_of_the_served_console_passes_over_alerts_losses_or_the_days_of_grace() -> None:
     assert {key: [field.name for field in action.fields] for key, action in SERVED.items() if action.fields} == {
         "fleet-start-rollout": [
-            *("release", "where", "everybody", "stages", "soak", "settle", "max_unavailable", "drill"),
+            *("release", "where", "everybody", "stages", "soak", "settle", "max_unavailable", "vitals", "drill"),
             *("on_halt", "action"),
         ],
         "rollouts-promote": ["full"],
