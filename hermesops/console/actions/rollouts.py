@@ -136,6 +136,11 @@ class FreezeWork:
         await in_db_thread(self.write, connected.container, request)
         return Begun("rollouts")
 
+    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The page of freezes, where one began for the same reason; its end is safe to repeat."""
+        freezes = connected.container.freezes.list(past=True)
+        return Begun("rollouts") if any(freeze.reason == request.reason for freeze in freezes) else None
+
 
 def _freeze(container: "Container", request: ActionRequest) -> "Freeze":
     return container.freezes.set(begins_at=None, ends_at=_ends_at(container, request), reason=request.reason)
@@ -319,6 +324,14 @@ ACTIONS = (
         ("rollout", "freeze"),
         FreezeWork(_freeze),
         (ActionValue("until", "Until, as 12h; else until it is lifted", "--until"),),
+        role=Role.OPERATOR,
     ),
-    Action(About.FREEZE, "unfreeze", "End the freeze", ("rollout", "unfreeze"), FreezeWork(_unfreeze)),
+    Action(
+        About.FREEZE,
+        "unfreeze",
+        "End the freeze",
+        ("rollout", "unfreeze"),
+        FreezeWork(_unfreeze),
+        role=Role.OPERATOR,
+    ),
 )

@@ -68,7 +68,7 @@ def each_request(registry: Registry) -> list[tuple[str, str]]:
         assert isinstance(route, Route)
         for method in sorted((route.methods or set()) - {"HEAD"}):
             for about, action in ACTIONS if "{action}" in route.path else [("", "")]:
-                id_ = known if about in {"", "instances"} else "r1"
+                id_ = known if about in {"", "instances"} else "r1"  # of a rollout or a freeze
                 values = {"{about}": about, "{id}": id_, "{action}": action, "{name}": "console.js"}
                 path = route.path
                 for name, value in values.items():

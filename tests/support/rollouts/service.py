@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+from hermesops.agents.rollout.operators.freezes import Freezes
 from hermesops.agents.rollout.operators.service import RolloutCommands
 from hermesops.agents.rollout.plan.checks import RolloutRequests
 from hermesops.agents.rollout.records.directory import Rollouts as Directory
@@ -48,6 +49,8 @@ def connected_of(registry: Registry, instance_requests: object = None, dry_reque
         instances=registry.instances,
         operation_directory=OperationDirectory(registry),
         rollouts=Directory(registry),
+        freezes=Freezes(registry),
+        now=registry.now,
         rollout_commands=RolloutCommands(service.env, registry),
         rollout_requests=service.requests,
         rollout_losses=SimpleNamespace(preview=no_losses),

@@ -34,7 +34,7 @@ def test_a_change_needs_its_role_for_its_preview_too(action: Action, method: str
         ("POST", "/console/change/pause"),
         ("POST", "/console/rollouts/x/change/start-rollout"),
         ("POST", "/console/rollouts/x/y/change/pause"),
-        ("POST", "/console/change/freeze"),
+        ("POST", "/console/change/silence"),
     ],
 )
 def test_whatever_changes_something_and_is_no_known_action_needs_the_highest_role(method: str, path: str) -> None:
@@ -54,9 +54,10 @@ def test_no_value_of_the_served_console_passes_over_alerts_losses_or_the_days_of
             *("on_halt", "action"),
         ],
         "rollouts-promote": ["full"],
+        "fleet-freeze": ["until"],
     }
     assert {key for key, action in SERVED.items() if action.destroys} == {"instances-terminate", "rollouts-roll-back"}
-    assert find_served("fleet", "freeze") is None
+    assert find_served("fleet", "silence") is None
 
 
 def test_the_highest_group_counts() -> None:

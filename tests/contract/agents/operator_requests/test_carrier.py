@@ -392,6 +392,21 @@ async def test_a_worker_that_died_after_a_command_gives_no_second_one(
     assert len(desk.registry.rollouts.list()) == (2 if action == "start-rollout" else 1)
 
 
+async def test_a_freeze_is_begun_once_and_ended(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = desk.issuer.id_token(OTTO)
+    id_ = desk.add(token, "freeze", about="fleet", subject="", form={"until": "12h"})
+    with monkeypatch.context() as patched:
+        patched.setattr(type(desk.registry.operator_requests), "decide", _die)
+        with pytest.raises(_DeadError):
+            await desk.carrier().run()
+    assert (await desk.decided(id_)).answer == "rollouts"
+    [freeze] = desk.registry.freezes.list()
+    assert (freeze.who, freeze.reason) == ("otto@local.test@oidc:console.test", f"a test (console request {id_})")
+    assert freeze.ends_at is not None
+    ended = await desk.decided(desk.add(token, "unfreeze", about="freezes", subject=freeze.id))
+    assert (ended.state, desk.registry.freezes.list()) == (OperatorRequestState.OPENED, ()), ended.detail
+
+
 HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "a value that only commands take": ({"form": {**FORM, "emergency": "x"}}, "takes no value 'emergency'"),
     "a value of another action": ({"form": {**FORM, "lose": "on"}}, "takes no value 'lose'"),
@@ -402,7 +417,7 @@ HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "no release": ({"form": {"everybody": "on"}}, "missing"),
     "another kind of subject": ({"about": "rollouts", "subject": "r1"}, "has no change 'start-rollout'"),
     "a rollout that there is not": ({"action": "pause", "about": "rollouts", "subject": "x"}, "no rollout 'x'"),
-    "an action that is not offered": ({"action": "freeze", "form": {}}, "has no change 'freeze'"),
+    "an action that is not offered": ({"action": "silence", "form": {}}, "has no change 'silence'"),
     "at once": (
         {"action": "terminate", "about": "instances", "proof": ADELE, "form": {"now": "on"}},
         "takes no value 'now'",
