@@ -115,6 +115,24 @@ async def test_a_rollout_is_started_and_rolled_back_by_a_worker_for_the_operator
     assert [row["what"] for row in history if row["who"] == who] == ["start", "roll_back"]
 
 
+async def test_the_job_of_the_command_line_begins_actions_of_the_consoles_table(
+    world: Command, console: ServedConsole
+) -> None:
+    otto = await console.signed_in("otto")
+    freezing = asyncio.ensure_future(_given(otto, "/console/change/freeze", {"until": "12h"}))
+    requests = container_of(world.environ).registry.operator_requests
+
+    async def look() -> bool | Pending[bool]:
+        return True if requests.due() else Pending("no request yet")
+
+    await until(look, what="the request", timeout_s=30, every_s=0.05)
+    await world.with_variables(**_console_settings(console)).ok("job", "run", "operator-requests")
+    assert await freezing == "/console/rollouts"
+    [freeze] = (await world.ok("rollout", "freezes", "--json")).json["freezes"]
+    assert freeze["who"] == "otto@local.test@oidc:console.test"
+    await world.ok("rollout", "unfreeze", freeze["id"])
+
+
 async def _given(client: httpx.AsyncClient, path: str, values: Mapping[str, str]) -> str:
     """Send the form of an action; the page of what has begun."""
     answer = await client.post(path, data={**values, "reason": "a test"}, headers=CHANGE)

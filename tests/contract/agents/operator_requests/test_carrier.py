@@ -345,8 +345,8 @@ async def test_a_rollout_is_previewed_and_started_once_in_the_operators_name(run
     assert rollout.who == "otto@local.test@oidc:console.test"
     [operation] = desk.registry.operations.list(unfinished=True)
     assert (operation.kind, operation.step) == (OperationKind.ROLLOUT, QUEUED)
-    asked = asked_for(Rollouts(desk.registry).records(rollout.id), 1, "local")
-    assert (asked.by, asked.is_proved) == (OTTO.name, True), "who starts a rollout approves no stage of it"
+    approval = asked_for(Rollouts(desk.registry).records(rollout.id), 1, "local")
+    assert (approval.by, approval.is_proved) == (OTTO.name, True), "who starts a rollout approves no stage of it"
 
 
 VERBS: Mapping[str, tuple[RolloutState, Mapping[str, str]]] = {
