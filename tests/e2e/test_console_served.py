@@ -87,6 +87,22 @@ async def test_a_worker_carries_out_a_restart_for_the_operator(
     assert who in (await otto.get(answer.headers["hx-redirect"])).text
 
 
+async def test_previews_of_other_changes_are_those_of_dry_runs(
+    world: Command, console: ServedConsole, worker: Container
+) -> None:
+    adele = await console.signed_in("adele")
+    path = f"/console/instances/{worker.instances.find('ada').id}/change"
+    for name, values, words in (
+        ("suspend", {}, ("instance", "suspend", "ada")),
+        ("resize", {"plan": "heavy"}, ("instance", "resize", "ada", "--plan", "heavy")),
+        ("move", {"region": "nbg1"}, ("instance", "move", "ada", "--region", "nbg1")),
+        ("terminate", {}, ("instance", "terminate", "ada")),
+    ):
+        dry = (await world.ok(*words, "--dry-run", "--json")).json
+        page = (await adele.get(f"{path}/{name}", params=values)).text
+        assert re.findall(r"<li>(.*?) <span", page) == [step["step"] for step in dry["steps"]] != [], name
+
+
 async def test_a_rollout_is_started_and_rolled_back_by_a_worker_for_the_operator(
     world: Command, console: ServedConsole, worker: Container
 ) -> None:

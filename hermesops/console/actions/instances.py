@@ -141,10 +141,13 @@ ACTIONS = (
         OperationWork(_restore),
         (
             ActionValue("snapshot", "Backup, by its beginning; else the newest", "--snapshot"),
-            ActionValue("damaged", "The state is damaged: do not back it up", "--damaged", is_flag=True),
+            ActionValue(
+                "damaged", "The state is damaged: do not back it up", "--damaged", is_flag=True, is_served=False
+            ),
             _ONTO_NEW_MACHINE,
         ),
         destroys=True,
+        role=Role.ADMIN,
     ),
     Action(
         About.INSTANCE,
@@ -153,6 +156,7 @@ ACTIONS = (
         ("instance", "move"),
         OperationWork(_move),
         (ActionValue("cell", "To cell", "--cell"), ActionValue("region", "or to region", "--region")),
+        role=Role.OPERATOR,
     ),
     Action(
         About.INSTANCE,
@@ -161,6 +165,7 @@ ACTIONS = (
         ("instance", "resize"),
         OperationWork(_resize),
         (ActionValue("plan", "Plan", "--plan", tuple(Plan), is_required=True), _ONTO_NEW_MACHINE),
+        role=Role.OPERATOR,
     ),
     Action(
         About.INSTANCE,
@@ -176,6 +181,7 @@ ACTIONS = (
         "Settings before the last change",
         ("instance", "settings", "--back"),
         OperationWork(_settings_back),
+        role=Role.OPERATOR,
     ),
     Action(
         About.INSTANCE,
@@ -196,5 +202,6 @@ ACTIONS = (
         "Cancel the termination",
         ("instance", "terminate", "--undo"),
         OperationWork(_undo_termination),
+        role=Role.OPERATOR,
     ),
 )

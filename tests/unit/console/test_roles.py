@@ -1,11 +1,26 @@
 """The role that each request of the console needs."""
 
+from dataclasses import fields
+
 import pytest
 
 from hermesops.console.actions.action import About, Action, RepeatableWork
 from hermesops.console.actions.served import find_served, served_actions
 from hermesops.console.operators.roles import role_needed
 from hermesops.model.access.console_operator import Groups, Role
+from hermesops.store.operations.intent import Intent
+from hermesops.store.operations.kinds.agents import (
+    ConfigureIntent,
+    RebootIntent,
+    RelocateIntent,
+    ResizeIntent,
+    RestartIntent,
+    ResumeIntent,
+    ScheduleTerminationIntent,
+    SuspendIntent,
+    TerminateIntent,
+)
+from hermesops.store.operations.kinds.copies import RestoreIntent
 
 SERVED = {f"{action.about}-{action.name}": action for action in served_actions()}
 
@@ -47,6 +62,17 @@ def test_an_action_that_workers_carry_out_is_begun_once_for_its_reason(action: A
     assert action.takes_reason, "which names its request"
 
 
+@pytest.mark.parametrize(
+    "intent",
+    [
+        *(RestartIntent, RebootIntent, SuspendIntent, ResumeIntent, ResizeIntent, RelocateIntent, RestoreIntent),
+        *(ConfigureIntent, ScheduleTerminationIntent, TerminateIntent),
+    ],
+)
+def test_an_operation_that_workers_open_keeps_the_reason_that_names_its_request(intent: type[Intent]) -> None:
+    assert "reason" in {field.name for field in fields(intent)}
+
+
 def test_no_value_of_the_served_console_passes_over_alerts_losses_or_the_days_of_grace() -> None:
     assert {key: [field.name for field in action.fields] for key, action in SERVED.items() if action.fields} == {
         "fleet-start-rollout": [
@@ -55,8 +81,15 @@ def test_no_value_of_the_served_console_passes_over_alerts_losses_or_the_days_of
         ],
         "rollouts-promote": ["full"],
         "fleet-freeze": ["until"],
+        "instances-restore": ["snapshot", "onto_new_machine"],
+        "instances-move": ["cell", "region"],
+        "instances-resize": ["plan", "onto_new_machine"],
     }
-    assert {key for key, action in SERVED.items() if action.destroys} == {"instances-terminate", "rollouts-roll-back"}
+    assert {key: action.role for key, action in SERVED.items() if action.destroys} == {
+        "instances-restore": Role.ADMIN,
+        "instances-terminate": Role.ADMIN,
+        "rollouts-roll-back": Role.OPERATOR,
+    }
     assert find_served("fleet", "silence") is None
 
 
