@@ -4,6 +4,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+from hermesops.agents.instances.directory import Instances
 from hermesops.agents.rollout.operators.freezes import Freezes
 from hermesops.agents.rollout.operators.service import RolloutCommands
 from hermesops.agents.rollout.plan.checks import RolloutRequests
@@ -46,7 +47,7 @@ def connected_of(registry: Registry, instance_requests: object = None, dry_reque
 
     container = SimpleNamespace(
         env=service.env,
-        instances=registry.instances,
+        instances=Instances(registry),
         operation_directory=OperationDirectory(registry),
         rollouts=Directory(registry),
         freezes=Freezes(registry),

@@ -457,6 +457,25 @@ async def test_a_form_that_is_no_object_of_texts_is_refused(desk: Desk, form: st
     assert desk.requests.opened == []
 
 
+@pytest.mark.parametrize(
+    ("about", "action"), [("instances", "restart"), ("rollouts", "pause"), ("freezes", "unfreeze"), ("fleet", "freeze")]
+)
+@pytest.mark.parametrize("subject", ["x", "", "\u202e/../x", "'" * 128, "00000000-0000-4000-8000-000000000000"])
+async def test_a_subject_that_there_is_not_is_refused_and_no_error_of_the_database(
+    desk: Desk, about: str, action: str, subject: str
+) -> None:
+    id_ = desk.add(desk.issuer.id_token(OTTO))
+    with desk.registry._database.writing() as connection:
+        values = {"about": about, "action": action, "subject": subject, "instance_id": None}
+        connection.execute(operator_requests.update().values(values))
+    request = await desk.decided(id_)
+    if about == "fleet":
+        assert request.state is OperatorRequestState.OPENED, "an environment has one fleet"
+    else:
+        assert (request.state, request.code) == (OperatorRequestState.REFUSED, "usage"), request.detail
+    assert desk.requests.opened == []
+
+
 @pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
 async def test_a_rollback_needs_a_recent_sign_in_and_no_other_command(desk: Desk) -> None:
     started(desk.registry, desk.ada)
