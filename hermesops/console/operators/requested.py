@@ -24,8 +24,8 @@ from hermesops.model.access.operator_request import (
 if TYPE_CHECKING:
     from hermesops.app.console_container import ConsoleContainer
 
-_WITHIN_S = 30.0
-"""Seconds that a page waits for a worker's decision."""
+_WITHIN_S = 75.0
+"""Seconds that a page waits for a worker's decision: the preview of a rollback asks silent machines for a minute."""
 
 _EVERY_S = 0.3
 
