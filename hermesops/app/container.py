@@ -4,7 +4,7 @@ Each part is made when it is first asked for, by a function of ``hermesops.app.p
 needs. ``connect`` gives the parts that need connections.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,8 +15,10 @@ from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.requests.mass_changes import MassChanges
+    from hermesops.agents.operator_requests.actions import RequestedAction
     from hermesops.app.connected import Connected
     from hermesops.app.platform import PlatformParts
+    from hermesops.model.access.operator_request import OperatorRequest
     from hermesops.store.operations.kinds.agents import ApprovedList
     from hermesops.vendor.justavps import Client
 
@@ -33,12 +35,16 @@ class Container:
         self.env = env
         self.report = report
         self.warn = warn
+        self.find_operator_action: Callable[[Connected, OperatorRequest], RequestedAction | None] | None = None
+        """Finds the action of a row of the served console; a face gives it, as its table stands above this package."""
         self.approved_list: ApprovedList | None = None
         """The signed list with which an operator terminates or resizes many instances."""
 
     def reopened(self) -> "Container":
         """A new container of this environment, with settings read again from their files."""
-        return Container(Environment.load(self.env.name, self.env.variables), self.report, self.warn)
+        container = Container(Environment.load(self.env.name, self.env.variables), self.report, self.warn)
+        container.find_operator_action = self.find_operator_action
+        return container
 
     # Connections
 

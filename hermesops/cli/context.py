@@ -14,10 +14,12 @@ from hermesops.cli.printing import terminal
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hermesops.agents.operator_requests.actions import RequestedAction
     from hermesops.app import Container
     from hermesops.app.connected import Connected
     from hermesops.app.platform import PlatformParts
     from hermesops.base.narration import Reporter
+    from hermesops.model.access.operator_request import OperatorRequest
     from hermesops.settings.environment import Environment
 
 T = TypeVar("T")
@@ -96,7 +98,16 @@ def compose(*, report: "Reporter | None" = None, logs_all: bool = False) -> "Con
     choose_log(logs_all=logs_all)
     env = environment()
     require_known(env)
-    return Container(env, report or _chosen.report, _warn)
+    container = Container(env, report or _chosen.report, _warn)
+    container.find_operator_action = _find_operator_action
+    return container
+
+
+def _find_operator_action(connected: "Connected", request: "OperatorRequest") -> "RequestedAction | None":
+    """The action of a row of the served console, in the console's own table; workers begin it."""
+    from hermesops.console.actions.served import action_of
+
+    return action_of(connected, request)
 
 
 def choose_log(*, logs_all: bool) -> None:

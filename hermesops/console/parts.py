@@ -46,7 +46,9 @@ class Console:
     def actions(self, subject: About) -> Mapping[str, Action]:
         """The actions that the operator of this request may begin, by their names."""
         return {
-            name: action for name, action in about(subject).items() if self.running.offers(action) and may_change(name)
+            name: action
+            for name, action in about(subject).items()
+            if self.running.offers(action) and may_change(subject, name)
         }
 
 

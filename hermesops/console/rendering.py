@@ -10,9 +10,10 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from hermesops.base.narration import counted
+from hermesops.console.actions.served import find_served
 from hermesops.console.operators.gate import PAGES as PREFIX
 from hermesops.console.operators.gate import current, operator_shown
-from hermesops.console.operators.roles import role_needed
+from hermesops.console.operators.roles import role_of
 from hermesops.errors import Hint
 from hermesops.views.agents.fleet import SIGNS, STATUS_SIGNS
 from hermesops.views.timestamps import span
@@ -83,9 +84,9 @@ class Pages:
         return hint.text(self._named) if isinstance(hint, Hint) else str(hint or "")
 
 
-def may_change(change: str) -> bool:
-    """Whether the operator of this request has the role for a change."""
-    return current().role >= role_needed("POST", f"{PREFIX}change/{change}")
+def may_change(about: str, name: str) -> bool:
+    """Whether the operator of this request has the role for an action of a kind of subject."""
+    return current().role >= role_of(find_served(about, name))
 
 
 def age(then: object, now: datetime) -> str:

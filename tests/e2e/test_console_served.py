@@ -2,20 +2,23 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
 from hermesops.app import Container
 from hermesops.base.waiting import Pending, cancel, pause, until
 from hermesops.model.operation import LeaseHeldError, OperationStatus
+from hermesops.model.rollout.records import RolloutId, RolloutState
 from tests.support.pages.console import container_of
 from tests.support.pages.operators import CHANGE, ServedConsole, served_console, settings_of
 from tests.support.real.commands.command import Command, local_world
+from tests.support.releases.simulated import built
 
-pytestmark = pytest.mark.turns(40)
+pytestmark = pytest.mark.turns(60)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +85,83 @@ async def test_a_worker_carries_out_a_restart_for_the_operator(
     who = "otto@local.test@oidc:console.test via console"
     assert [entry.who for entry in history.audit if entry.action == "operation_opened"] == [who]
     assert who in (await otto.get(answer.headers["hx-redirect"])).text
+
+
+async def test_previews_of_other_changes_are_those_of_dry_runs(
+    world: Command, console: ServedConsole, worker: Container
+) -> None:
+    adele = await console.signed_in("adele")
+    path = f"/console/instances/{worker.instances.find('ada').id}/change"
+    for name, values, words in (
+        ("suspend", {}, ("instance", "suspend", "ada")),
+        ("resize", {"plan": "heavy"}, ("instance", "resize", "ada", "--plan", "heavy")),
+        ("move", {"region": "nbg1"}, ("instance", "move", "ada", "--region", "nbg1")),
+        ("terminate", {}, ("instance", "terminate", "ada")),
+    ):
+        dry = (await world.ok(*words, "--dry-run", "--json")).json
+        page = (await adele.get(f"{path}/{name}", params=values)).text
+        assert re.findall(r"<li>(.*?) <span", page) == [step["step"] for step in dry["steps"]] != [], name
+
+
+async def test_a_rollout_is_started_and_rolled_back_by_a_worker_for_the_operator(
+    world: Command, console: ServedConsole, worker: Container
+) -> None:
+    release = await built(world, "good")
+    values = {"release": release, "everybody": "on", "soak": "1s", "settle": "1s", "vitals": "none"}
+    options = ("--all", "--soak", "1s", "--settle", "1s", "--vitals", "none")
+    dry = (await world.ok("rollout", "start", release, *options, "--dry-run", "--json")).json["preview"]
+    otto = await console.signed_in("otto")
+    page = (await otto.get("/console/change/start-rollout", params=values)).text
+    assert f"{release} to {dry['targets']} agents" in page, page[-700:]
+    assert all(user in page for user in dry["canaries"])
+    assert f"hermesops --env local rollout start {release} --all" in page
+    rollout = await _given(otto, "/console/change/start-rollout", values)
+    rollout_id = rollout.rpartition("/")[2]
+    await _came(worker, rollout_id, RolloutState.DONE)
+    who = "otto@local.test@oidc:console.test"
+    assert worker.rollouts.start(RolloutId(rollout_id)).who == who
+
+    words = ("rollback", "--rollout", rollout_id)
+    dry = (await world.ok(*words, "--dry-run", "--json")).json["agents"]
+    page = (await otto.get(f"{rollout}/change/roll-back")).text
+    assert all(f"{agent['user']} to {agent['release']}" in page for agent in dry), page[-700:]
+    await _given(otto, f"{rollout}/change/roll-back", {"typed": rollout_id})
+    await _came(worker, rollout_id, RolloutState.ROLLED_BACK)
+    history = (await world.ok("rollout", "history", rollout_id, "--json")).json["changes"]
+    assert [row["what"] for row in history if row["who"] == who] == ["start", "roll_back"]
+
+
+async def test_the_job_of_the_command_line_begins_actions_of_the_consoles_table(
+    world: Command, console: ServedConsole
+) -> None:
+    otto = await console.signed_in("otto")
+    freezing = asyncio.ensure_future(_given(otto, "/console/change/freeze", {"until": "12h"}))
+    requests = container_of(world.environ).registry.operator_requests
+
+    async def look() -> bool | Pending[bool]:
+        return True if requests.due() else Pending("no request yet")
+
+    await until(look, what="the request", timeout_s=30, every_s=0.05)
+    await world.with_variables(**_console_settings(console)).ok("job", "run", "operator-requests")
+    assert await freezing == "/console/rollouts"
+    [freeze] = (await world.ok("rollout", "freezes", "--json")).json["freezes"]
+    assert freeze["who"] == "otto@local.test@oidc:console.test"
+    await world.ok("rollout", "unfreeze", freeze["id"])
+
+
+async def _given(client: httpx.AsyncClient, path: str, values: Mapping[str, str]) -> str:
+    """Send the form of an action; the page of what has begun."""
+    answer = await client.post(path, data={**values, "reason": "a test"}, headers=CHANGE)
+    assert answer.status_code == 200, answer.text
+    return answer.headers["hx-redirect"]
+
+
+async def _came(worker: Container, rollout_id: str, state: RolloutState) -> None:
+    async def look() -> RolloutState | Pending[RolloutState]:
+        row = worker.rollouts.get(RolloutId(rollout_id))
+        return row.state if row.state is state else Pending(f"{row.state}: {row.reason}")
+
+    await until(look, what=f"{rollout_id} is {state}", timeout_s=120, every_s=0.1)
 
 
 async def test_a_refusal_is_the_commands(world: Command, console: ServedConsole, worker: Container) -> None:

@@ -1,37 +1,58 @@
-"""The changes that operators may ask for in the served console, each with the role that it needs."""
+"""Actions that operators may ask for in the served console, as workers preview and begin them.
 
-from collections.abc import Awaitable, Callable, Mapping
+The console's table has the actions, and stands above this package: pages and workers share its rows.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
-from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.model.access.console_operator import Role
-from hermesops.model.operation import Operation
+from hermesops.model.access.operator_request import OperatorRequest
+from hermesops.model.ids import OperationId
 
 
 @dataclass(frozen=True)
-class OperatorAction:
-    """A change of one instance.
+class BegunAction:
+    """An action that has begun, and was left to the workers.
 
     Attributes:
-        begin: Opens its operation for a user, with a reason, as its command does.
-        needs_recent_sign_in: Whether the operator must have proved to the issuer within the last ten minutes who they
-            are: a session that others took over destroys nothing.
+        page: Path of the page that shows it, below the console's.
+        operation_id: Its operation; ``None`` where it has none of its own.
     """
 
-    role: Role
-    begin: Callable[[InstanceRequests, str, str], Awaitable[Operation]]
-    needs_recent_sign_in: bool = False
+    page: str
+    operation_id: OperationId | None = None
 
 
-ACTIONS: Mapping[str, OperatorAction] = {
-    "restart": OperatorAction(Role.OPERATOR, lambda requests, user, why: requests.restart(user, reason=why)),
-    "reboot": OperatorAction(Role.OPERATOR, lambda requests, user, why: requests.reboot(user, reason=why)),
-    "suspend": OperatorAction(Role.OPERATOR, lambda requests, user, why: requests.suspend(user, keep=None, reason=why)),
-    "resume": OperatorAction(Role.OPERATOR, lambda requests, user, why: requests.resume(user, reason=why)),
-    "terminate": OperatorAction(
-        Role.ADMIN,
-        lambda requests, user, why: requests.schedule_termination(user, reason=why),
-        needs_recent_sign_in=True,
-    ),
-}
-"""By their names in paths and rows. None destroys at once: an agent that ends has its days of grace."""
+class RequestedAction(Protocol):
+    """The action of a request. Nothing of the request counts before its operator is proved."""
+
+    @property
+    def role(self) -> Role:
+        """The role that it needs."""
+
+    @property
+    def needs_recent_sign_in(self) -> bool:
+        """Whether the operator must have proved within the last ten minutes who they are."""
+
+    async def preview(self) -> str:
+        """Its preview, as the text of a row; nothing is written.
+
+        Raises:
+            HermesError: It is refused now, or has a value that no page sends.
+        """
+
+    async def begin(self, reason: str) -> BegunAction:
+        """Begin it, or find what has begun for the same reason, and leave that to the workers.
+
+        Args:
+            reason: Names the request, so that a worker that died begins nothing twice.
+
+        Raises:
+            HermesError: As ``preview``.
+        """
+
+
+FindAction = Callable[[OperatorRequest], RequestedAction | None]
+"""Finds the action of a request; ``None`` for one that the served console does not offer."""

@@ -1,7 +1,7 @@
-"""Carries out operators' requests: verifies the operator, opens the operation as the command does, records it.
+"""Carries out operators' requests: verifies the operator, begins the action as the command does, records it.
 
 The row says who asks; only the ID token in it proves that, to this process, by the issuer's own keys. Each look begins
-from the rows, so that it may be killed anywhere: an operation's reason names its request.
+from the rows, so that it may be killed anywhere: the reason of an action names its request.
 """
 
 import json
@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from hermesops.access.sign_in.signed_tokens import InvalidTokenError
-from hermesops.agents.instances.requests.changes import InstanceRequests
-from hermesops.agents.operator_requests.actions import ACTIONS, OperatorAction
+from hermesops.agents.operator_requests.actions import FindAction, RequestedAction
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.base.narration import counted
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
@@ -26,7 +25,7 @@ from hermesops.model.access.operator_request import (
     parts_of,
     requests_lease,
 )
-from hermesops.model.operation import LeaseHeldError, Operation
+from hermesops.model.operation import LeaseHeldError
 from hermesops.store.registry import Registry
 from hermesops.store.registry.audit.log import acting_via
 
@@ -40,8 +39,6 @@ LONGEST_REASON = 500
 """Characters."""
 
 _AT_ONCE = Limits(at_once=8, slow_after_s=30.0, within_s=120.0)
-_SEARCHED = 20
-"""Newest operations of an instance among which a request's own is looked for."""
 
 CODES: dict[str, type[HermesError]] = {
     "usage": UsageError,
@@ -62,9 +59,7 @@ class OperatorRequestCarrier:
         operator_of: Verifies an ID token, and that it is fresh; raises as ``OperatorTokens.operator_of``. ``None``
             where no console is served.
         host: Name of the served console, for audit entries.
-        requests: Opens operations.
-        preview: The preview of an action for a user, as JSON; raises its refusal.
-        leave: Leaves an operation to the workers.
+        find_action: Finds the action of a request.
         hold_lease: Holds the lease of a subject.
         clock: Seconds since 1970.
     """
@@ -72,9 +67,7 @@ class OperatorRequestCarrier:
     registry: Registry
     operator_of: Callable[[str], Awaitable[ConsoleOperator]] | None
     host: str
-    requests: Callable[[], InstanceRequests]
-    preview: Callable[[OperatorAction, str], Awaitable[str]]
-    leave: Callable[[Operation], object]
+    find_action: FindAction
     hold_lease: Callable[[str], AbstractAsyncContextManager[object]] = field(repr=False)
     clock: Callable[[], float] = time.time
 
@@ -104,19 +97,18 @@ class OperatorRequestCarrier:
         self.registry.operator_requests.decide(request, outcome)
 
     async def _decided(self, request: OperatorRequest) -> OperatorOutcome:
-        """The outcome of a request: of its preview, of its operation, or of its refusal."""
+        """The outcome of a request: its preview, the page of what has begun, or its refusal."""
         try:
             action, operator = await self._admitted(request)
             with acting_via(operator.actor(self.host), FACE):
                 if request.is_preview:
-                    answer = await self.preview(action, self._user(request))
-                    return OperatorOutcome(OperatorRequestState.PREVIEWED, answer=answer)
-                operation = self._opened(request) or await self._open(request, action)
-                return OperatorOutcome(OperatorRequestState.OPENED, operation_id=operation.id)
+                    return OperatorOutcome(OperatorRequestState.PREVIEWED, answer=await action.preview())
+                begun = await action.begin(f"{request.reason} (console request {request.id})")
+                return OperatorOutcome(OperatorRequestState.OPENED, answer=begun.page, operation_id=begun.operation_id)
         except HermesError as error:
             return refusal_of(error)
 
-    async def _admitted(self, request: OperatorRequest) -> tuple[OperatorAction, ConsoleOperator]:
+    async def _admitted(self, request: OperatorRequest) -> tuple[RequestedAction, ConsoleOperator]:
         """The action, and the operator who proved to have the role for it.
 
         Raises:
@@ -124,7 +116,7 @@ class OperatorRequestCarrier:
             RefusedError: Nothing is proved, or the role is too low.
             UnavailableError: The issuer's keys cannot be had.
         """
-        action = ACTIONS.get(request.action)
+        action = self.find_action(request)
         if action is None or self.operator_of is None:
             raise RefusedError(f"the served console has no change {request.action!r}")
         if not request.reason.strip() or len(request.reason) > LONGEST_REASON or not request.reason.isprintable():
@@ -140,29 +132,9 @@ class OperatorRequestCarrier:
             raise RefusedError(f"{request.action} needs a sign-in of the last {RECENT_S / 60:.0f} minutes")
         return action, operator
 
-    async def _open(self, request: OperatorRequest, action: OperatorAction) -> Operation:
-        operation = await action.begin(self.requests(), self._user(request), _reason_of(request))
-        self.leave(operation)
-        return operation
-
-    def _user(self, request: OperatorRequest) -> str:
-        """The name by which requests find this very instance: its user, or its id where the user has a newer one."""
-        instance = self.registry.instances.get(request.instance_id)
-        return instance.title if self.registry.instances.find(instance.title).id == instance.id else instance.id
-
-    def _opened(self, request: OperatorRequest) -> Operation | None:
-        """The operation that an earlier look opened."""
-        operations = self.registry.operations.list(instance_id=request.instance_id, limit=_SEARCHED)
-        is_its = (operation for operation in operations if operation.intent.get("reason") == _reason_of(request))
-        return next(is_its, None)
-
 
 def refusal_of(error: HermesError) -> OperatorOutcome:
-    """The outcome of a request that was refused, or whose operation was not opened."""
+    """The outcome of a request that was refused, or whose action did not begin."""
     code = next((code for code, kind in CODES.items() if isinstance(error, kind)), "refused")
     answer = json.dumps(parts_of(error.hint))
     return OperatorOutcome(OperatorRequestState.REFUSED, error.message, answer, code)
-
-
-def _reason_of(request: OperatorRequest) -> str:
-    return f"{request.reason} (console request {request.id})"

@@ -9,11 +9,12 @@ if TYPE_CHECKING:
 
     from hermesops.access.sign_in.issuer_client import IssuerClient
     from hermesops.access.sign_in.operator_tokens import OperatorTokens
-    from hermesops.agents.operator_requests.actions import OperatorAction
+    from hermesops.agents.operator_requests.actions import RequestedAction
     from hermesops.agents.operator_requests.carrier import OperatorRequestCarrier
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
     from hermesops.model.access.console_operator import ConsoleOperator
+    from hermesops.model.access.operator_request import OperatorRequest
     from hermesops.observability.telemetry.platform_monitoring import PlatformMonitoring
     from hermesops.store.registry import Registry
     from hermesops.store.registry.repositories.operator_requests import OperatorRequestRows
@@ -59,7 +60,6 @@ def operator_request_rows(container: "Container") -> "OperatorRequestRows":
 def carrier(connected: "Connected") -> "OperatorRequestCarrier":
     """Carries out what operators ask for in the served console."""
     from hermesops.agents.operator_requests.carrier import PROOF_S, OperatorRequestCarrier
-    from hermesops.agents.operator_requests.previews import PREVIEW, text_of
 
     container = connected.container
     console = container.env.settings.console
@@ -68,16 +68,14 @@ def carrier(connected: "Connected") -> "OperatorRequestCarrier":
     async def operator_of(proof: str) -> "ConsoleOperator":
         return await tokens().operator_of(proof, age_s=PROOF_S)
 
-    async def preview(action: "OperatorAction", user: str) -> str:
-        dry = connected.dry_run()
-        return text_of(await dry.change_previews.of(await action.begin(dry.instance_requests, user, PREVIEW)))
+    def find_action(request: "OperatorRequest") -> "RequestedAction | None":
+        find = container.find_operator_action
+        return find(connected, request) if find is not None else None
 
     return OperatorRequestCarrier(
         registry=container.registry,
         operator_of=operator_of if console.origin else None,
         host=urlsplit(console.origin).netloc,
-        requests=lambda: connected.instance_requests,
-        preview=preview,
-        leave=connected.operations.leave,
+        find_action=find_action,
         hold_lease=container.hold_lease,
     )

@@ -1,11 +1,13 @@
 """An action: the command that it is, the values that it takes, its preview, and what it begins."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from hermesops.errors import UsageError
+from hermesops.model.access.console_operator import Role
+from hermesops.model.ids import OperationId
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
@@ -63,6 +65,7 @@ class ActionValue:
         choices: All values that it can have; empty for any text.
         is_flag: Whether it is given or not, without a value.
         default: In the form of a new preview.
+        is_served: Whether operators of the served console may give it.
     """
 
     name: str
@@ -72,6 +75,7 @@ class ActionValue:
     is_required: bool = False
     is_flag: bool = False
     default: str = ""
+    is_served: bool = True
 
     def words(self, value: str) -> tuple[str, ...]:
         """The words of the command that give this value; none for an empty one."""
@@ -141,11 +145,13 @@ class Begun:
         page: Path of the page that shows it, below the console's.
         go_on: Carries it on to its end; ``None`` where it has ended.
         leave: Leaves it to the workers; returns its name in words, empty where it has ended or another process has it.
+        operation_id: Its operation, where that is its page.
     """
 
     page: str
     go_on: Callable[[], Awaitable[object]] | None = None
     leave: "Callable[[Connected], str] | None" = None
+    operation_id: OperationId | None = None
 
 
 class ActionWork(Protocol):
@@ -158,6 +164,14 @@ class ActionWork(Protocol):
         """Begin it; nothing was changed where it raises."""
 
 
+@runtime_checkable
+class RepeatableWork(ActionWork, Protocol):
+    """Work that is begun once for a reason, whoever dies in between."""
+
+    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """Whatever has begun for the reason of this request, which no other request has; ``None`` for nothing."""
+
+
 @dataclass(frozen=True)
 class Action:
     """An action that has a page.
@@ -168,7 +182,9 @@ class Action:
         words: Of its command, before subject and values.
         subject_option: Option of the command that names the subject; empty for an argument.
         takes_reason: Whether its command has ``--reason``.
-        destroys: Whether something is lost by it: the operator types the subject's title.
+        destroys: Whether something is lost by it: the operator types the subject's title, and of the served console
+            has signed in within the last minutes.
+        role: Of operators of the served console who may begin it; ``None`` where that does not offer it.
     """
 
     about: About
@@ -180,6 +196,11 @@ class Action:
     subject_option: str = ""
     takes_reason: bool = True
     destroys: bool = False
+    role: Role | None = None
+
+    def as_served(self) -> "Action":
+        """The action with the values that operators of the served console may give."""
+        return replace(self, fields=tuple(field for field in self.fields if field.is_served))
 
     def command(self, request: ActionRequest) -> tuple[str, ...]:
         """The same action as a command of hermesops."""

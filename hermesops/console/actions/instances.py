@@ -6,6 +6,7 @@ from hermesops.agents.backup.restores import RestoreRequest
 from hermesops.agents.instances.requests.settings_patch import setting
 from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue
 from hermesops.console.actions.operations import OperationWork, ProvisionWork
+from hermesops.model.access.console_operator import Role
 from hermesops.model.plan import Plan
 from hermesops.store.operations.kinds.agents import Keep
 
@@ -89,15 +90,30 @@ async def _undo_termination(connected: "Connected", request: ActionRequest) -> "
 _ONTO_NEW_MACHINE = ActionValue("onto_new_machine", "Onto a new machine", "--onto-new-machine", is_flag=True)
 
 ACTIONS = (
-    Action(About.INSTANCE, "restart", "Restart the gateway", ("instance", "restart"), OperationWork(_restart)),
-    Action(About.INSTANCE, "reboot", "Bring up a dead machine", ("instance", "reboot"), OperationWork(_reboot)),
+    Action(
+        About.INSTANCE,
+        "restart",
+        "Restart the gateway",
+        ("instance", "restart"),
+        OperationWork(_restart),
+        role=Role.OPERATOR,
+    ),
+    Action(
+        About.INSTANCE,
+        "reboot",
+        "Bring up a dead machine",
+        ("instance", "reboot"),
+        OperationWork(_reboot),
+        role=Role.OPERATOR,
+    ),
     Action(
         About.INSTANCE,
         "suspend",
         "Suspend",
         ("instance", "suspend"),
         OperationWork(_suspend),
-        (ActionValue("machine", "Machine", "--machine", tuple(Keep)),),
+        (ActionValue("machine", "Machine", "--machine", tuple(Keep), is_served=False),),
+        role=Role.OPERATOR,
     ),
     Action(
         About.INSTANCE,
@@ -108,7 +124,7 @@ ACTIONS = (
         (ActionValue("plan", "Plan", "--plan", tuple(Plan), is_required=True),),
         takes_reason=False,
     ),
-    Action(About.INSTANCE, "resume", "Resume", ("instance", "resume"), OperationWork(_resume)),
+    Action(About.INSTANCE, "resume", "Resume", ("instance", "resume"), OperationWork(_resume), role=Role.OPERATOR),
     Action(
         About.INSTANCE,
         "back-up",
@@ -125,10 +141,13 @@ ACTIONS = (
         OperationWork(_restore),
         (
             ActionValue("snapshot", "Backup, by its beginning; else the newest", "--snapshot"),
-            ActionValue("damaged", "The state is damaged: do not back it up", "--damaged", is_flag=True),
+            ActionValue(
+                "damaged", "The state is damaged: do not back it up", "--damaged", is_flag=True, is_served=False
+            ),
             _ONTO_NEW_MACHINE,
         ),
         destroys=True,
+        role=Role.ADMIN,
     ),
     Action(
         About.INSTANCE,
@@ -137,6 +156,7 @@ ACTIONS = (
         ("instance", "move"),
         OperationWork(_move),
         (ActionValue("cell", "To cell", "--cell"), ActionValue("region", "or to region", "--region")),
+        role=Role.OPERATOR,
     ),
     Action(
         About.INSTANCE,
@@ -145,6 +165,7 @@ ACTIONS = (
         ("instance", "resize"),
         OperationWork(_resize),
         (ActionValue("plan", "Plan", "--plan", tuple(Plan), is_required=True), _ONTO_NEW_MACHINE),
+        role=Role.OPERATOR,
     ),
     Action(
         About.INSTANCE,
@@ -160,6 +181,7 @@ ACTIONS = (
         "Settings before the last change",
         ("instance", "settings", "--back"),
         OperationWork(_settings_back),
+        role=Role.OPERATOR,
     ),
     Action(
         About.INSTANCE,
@@ -168,10 +190,11 @@ ACTIONS = (
         ("instance", "terminate"),
         OperationWork(_terminate),
         (
-            ActionValue("now", "At once, without days of grace", "--now", is_flag=True),
-            ActionValue("without_backup", "Without a last backup", "--without-backup", is_flag=True),
+            ActionValue("now", "At once, without days of grace", "--now", is_flag=True, is_served=False),
+            ActionValue("without_backup", "Without a last backup", "--without-backup", is_flag=True, is_served=False),
         ),
         destroys=True,
+        role=Role.ADMIN,
     ),
     Action(
         About.INSTANCE,
@@ -179,5 +202,6 @@ ACTIONS = (
         "Cancel the termination",
         ("instance", "terminate", "--undo"),
         OperationWork(_undo_termination),
+        role=Role.OPERATOR,
     ),
 )

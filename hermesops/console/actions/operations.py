@@ -11,6 +11,7 @@ import structlog
 
 from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Preview
 from hermesops.errors import HermesError, RefusedError
+from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.plan import Plan
 from hermesops.views import operations as shapes
 from hermesops.views.agents import change_words
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
-    from hermesops.model.ids import InstanceId
     from hermesops.model.operation import Operation
 
 _log = structlog.get_logger(__name__)
+
+_SEARCHED = 20
+"""Newest operations of an instance among which the one of a request is looked for."""
 
 DRY_RUN = "dry run"
 """The reason of a preview, as commands give it."""
@@ -56,6 +59,14 @@ class OperationWork:
         """Open the operation."""
         return begun(connected, await self.open(connected, request))
 
+    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The operation that was opened for the same reason."""
+        directory = connected.container.operation_directory
+        operations = directory.of_instance(InstanceId(request.subject.id), _SEARCHED)
+        is_its = (operation for operation in operations if operation.intent.get("reason") == request.reason)
+        operation = next(is_its, None)
+        return begun(connected, operation) if operation else None
+
 
 @dataclass(frozen=True)
 class ProvisionWork:
@@ -76,7 +87,8 @@ class ProvisionWork:
 
 def begun(connected: "Connected", operation: "Operation") -> Begun:
     """An operation that is open, and goes on in this process or in the one that has it."""
-    return Begun(f"operations/{operation.id}", partial(_carry_on, connected, operation), partial(_leave, operation))
+    carry_on, leave = partial(_carry_on, connected, operation), partial(_leave, operation)
+    return Begun(f"operations/{operation.id}", carry_on, leave, OperationId(operation.id))
 
 
 async def _carry_on(connected: "Connected", operation: "Operation") -> None:

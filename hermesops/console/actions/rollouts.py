@@ -10,6 +10,8 @@ from hermesops.agents.rollout.plan.specs import chosen_spec
 from hermesops.base.typed_values import seconds, share, until
 from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue, Begun, Preview
 from hermesops.console.actions.operations import DRY_RUN
+from hermesops.model.access.console_operator import Role
+from hermesops.model.rollout.records import RolloutId
 from hermesops.model.rollout.spec import Action as RolloutAction
 from hermesops.model.rollout.spec import DrillPolicy, HaltRollback, Spec
 from hermesops.store.operations.db_thread import in_db_thread
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
     from hermesops.agents.rollout.operators.service import Decide, RolloutCommands
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
-    from hermesops.model.rollout.records import Freeze, Rollout, RolloutId
+    from hermesops.model.rollout.records import Freeze, Rollout
+
+_SEARCHED = 20
+"""Newest rollouts among which the one of a request is looked for."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,10 @@ class CommandWork:
         """Give the command; the rollout goes on in this process where no other has it."""
         return begun(await in_db_thread(self.give, connected.container.rollout_commands, request), connected)
 
+    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The rollout, where a command was given to it for the same reason."""
+        return _commanded(connected, request)
+
 
 @dataclass(frozen=True)
 class StartWork:
@@ -70,6 +79,13 @@ class StartWork:
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Freeze the targets and write the rollout, or find the same one that has not ended."""
         return begun(await connected.rollouts.start(_start(connected.container, request, self.kind)), connected)
+
+    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The rollout that was started for the same reason, one of the newest."""
+        rollouts = connected.container.rollouts
+        is_its = (row for row in rollouts.list()[:_SEARCHED] if rollouts.start(row.id).why == request.reason)
+        rollout = next(is_its, None)
+        return begun(rollout, connected) if rollout else None
 
 
 @dataclass(frozen=True)
@@ -94,6 +110,10 @@ class RollBackWork:
         )
         return begun(await in_db_thread(give), connected)
 
+    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The rollout, where it is or was rolled back for the same reason."""
+        return _commanded(connected, request)
+
 
 @dataclass(frozen=True)
 class FreezeWork:
@@ -116,6 +136,11 @@ class FreezeWork:
         await in_db_thread(self.write, connected.container, request)
         return Begun("rollouts")
 
+    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The page of freezes, where one began for the same reason; its end is safe to repeat."""
+        freezes = connected.container.freezes.list(past=True)
+        return Begun("rollouts") if any(freeze.reason == request.reason for freeze in freezes) else None
+
 
 def _freeze(container: "Container", request: ActionRequest) -> "Freeze":
     return container.freezes.set(begins_at=None, ends_at=_ends_at(container, request), reason=request.reason)
@@ -130,6 +155,13 @@ def begun(rollout: "Rollout", connected: "Connected") -> Begun:
     commands, operations = connected.container.rollout_commands, connected.operations
     go_on = partial(commands.follow, operations, rollout.id, _unseen) if rollout.state.has_runner else None
     return Begun(f"rollouts/{rollout.id}", go_on, partial(_leave, rollout.id))
+
+
+def _commanded(connected: "Connected", request: ActionRequest) -> Begun | None:
+    """A rollout to which a command was given for the reason of a request; ``None`` where there was none."""
+    rollouts, rollout_id = connected.container.rollouts, RolloutId(request.subject.id)
+    is_given = any(change.why == request.reason for _, change in rollouts.changes(rollout_id))
+    return begun(rollouts.get(rollout_id), connected) if is_given else None
 
 
 def _unseen(_records: object) -> None:
@@ -197,12 +229,13 @@ ACTIONS = (
             ActionValue("settle", "Between batches", "--settle"),
             ActionValue("max_unavailable", "Changing at once, as 10%", "--max-unavailable"),
             ActionValue("vitals", "Vitals of the health gate; none for no gate", "--vitals"),
-            ActionValue("despite_alerts", "Despite open alerts, because", "--despite-alerts"),
-            ActionValue("emergency", "Emergency, because", "--emergency"),
+            ActionValue("despite_alerts", "Despite open alerts, because", "--despite-alerts", is_served=False),
+            ActionValue("emergency", "Emergency, because", "--emergency", is_served=False),
             ActionValue("drill", "Rehearsal", "--drill", tuple(DrillPolicy)),
             ActionValue("on_halt", "Rolled back after a halt", "--on-halt", tuple(HaltRollback)),
             ActionValue("action", "Action", "--action", ("slot", "machine")),
         ),
+        role=Role.OPERATOR,
     ),
     Action(
         About.FLEET,
@@ -226,6 +259,7 @@ ACTIONS = (
         CommandWork(
             lambda _: commands.pause, lambda given, request: given.pause(request.subject.id, why=request.reason)
         ),
+        role=Role.OPERATOR,
     ),
     Action(
         About.ROLLOUT,
@@ -235,6 +269,7 @@ ACTIONS = (
         CommandWork(
             lambda _: commands.resume, lambda given, request: given.resume(request.subject.id, why=request.reason)
         ),
+        role=Role.OPERATOR,
     ),
     Action(
         About.ROLLOUT,
@@ -246,6 +281,7 @@ ACTIONS = (
             lambda given, request: given.promote(request.subject.id, full=request.is_on("full"), why=request.reason),
         ),
         (ActionValue("full", "All stages, not only the next", "--full", is_flag=True),),
+        role=Role.OPERATOR,
     ),
     Action(
         About.ROLLOUT,
@@ -255,6 +291,7 @@ ACTIONS = (
         CommandWork(
             lambda _: commands.retry, lambda given, request: given.retry(request.subject.id, why=request.reason)
         ),
+        role=Role.OPERATOR,
     ),
     Action(
         About.ROLLOUT,
@@ -264,6 +301,7 @@ ACTIONS = (
         CommandWork(
             lambda _: commands.abort, lambda given, request: given.abort(request.subject.id, why=request.reason)
         ),
+        role=Role.OPERATOR,
     ),
     Action(
         About.ROLLOUT,
@@ -272,11 +310,12 @@ ACTIONS = (
         ("rollback",),
         RollBackWork(),
         (
-            ActionValue("lose", "Even if rows are lost", "--lose", is_flag=True),
-            ActionValue("even_revoked", "Also to a revoked release", "--even-revoked", is_flag=True),
+            ActionValue("lose", "Even if rows are lost", "--lose", is_flag=True, is_served=False),
+            ActionValue("even_revoked", "Also to a revoked release", "--even-revoked", is_flag=True, is_served=False),
         ),
         subject_option="--rollout",
         destroys=True,
+        role=Role.OPERATOR,
     ),
     Action(
         About.FLEET,
@@ -285,6 +324,14 @@ ACTIONS = (
         ("rollout", "freeze"),
         FreezeWork(_freeze),
         (ActionValue("until", "Until, as 12h; else until it is lifted", "--until"),),
+        role=Role.OPERATOR,
     ),
-    Action(About.FREEZE, "unfreeze", "End the freeze", ("rollout", "unfreeze"), FreezeWork(_unfreeze)),
+    Action(
+        About.FREEZE,
+        "unfreeze",
+        "End the freeze",
+        ("rollout", "unfreeze"),
+        FreezeWork(_unfreeze),
+        role=Role.OPERATOR,
+    ),
 )

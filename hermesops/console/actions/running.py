@@ -32,6 +32,10 @@ class RunningActions:
         del action
         return True
 
+    def offered(self, action: Action) -> Action:
+        """The action with the values that can be given here: all."""
+        return action
+
     async def preview(self, action: Action, request: ActionRequest) -> Preview:
         """The effects of an action, if it began now; nothing is written.
 

@@ -7,12 +7,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, unquote, urlencode
 
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from hermesops.access.sign_in.signed_tokens import InvalidTokenError
-from hermesops.console.operators.roles import change_of, role_needed
+from hermesops.console.operators.roles import change_of, role_of
 from hermesops.console.operators.sessions import (
     LIFE_S,
     LONGEST_COOKIE,
@@ -167,9 +167,8 @@ class OperatorGate:
 
     def _must_sign_in_anew(self, path: str, operator: ConsoleOperator) -> bool:
         """Whether a change needs a sign-in of the last minutes, and its operator has the role for it."""
-        action = change_of(path)
-        is_allowed = operator.role >= role_needed("POST", path)
-        needs_it = action is not None and action.needs_recent_sign_in and is_allowed
+        action = change_of(unquote(path))
+        needs_it = action is not None and action.destroys and operator.role >= role_of(action)
         return needs_it and not operator.has_signed_in_lately(self.clock())
 
     def _begin(self, onward: str, *, is_anew: bool) -> Response:

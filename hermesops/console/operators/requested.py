@@ -6,24 +6,26 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hermesops.agents.operator_requests.actions import ACTIONS
 from hermesops.agents.operator_requests.carrier import CODES
-from hermesops.agents.operator_requests.previews import preview_of
 from hermesops.base.waiting import pause
-from hermesops.console.actions.action import About, Action, ActionRequest, Preview
+from hermesops.console.actions.action import Action, ActionRequest, Preview
 from hermesops.console.actions.operations import DRY_RUN
+from hermesops.console.actions.served import preview_of
 from hermesops.console.operators.gate import current
+from hermesops.console.operators.roles import role_of
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.model.access.operator_request import OperatorRequest, OperatorRequestState, hint_of
-from hermesops.model.ids import InstanceId
-from hermesops.views.agents import change_words
-from hermesops.views.agents.change_previews import change_preview
+from hermesops.model.access.operator_request import (
+    NewOperatorRequest,
+    OperatorRequest,
+    OperatorRequestState,
+    hint_of,
+)
 
 if TYPE_CHECKING:
     from hermesops.app.console_container import ConsoleContainer
 
-_WITHIN_S = 30.0
-"""Seconds that a page waits for a worker's decision."""
+_WITHIN_S = 75.0
+"""Seconds that a page waits for a worker's decision: the preview of a rollback asks silent machines for a minute."""
 
 _EVERY_S = 0.3
 
@@ -37,7 +39,11 @@ class RequestedActions:
 
     def offers(self, action: Action) -> bool:
         """Whether workers carry an action out."""
-        return action.about is About.INSTANCE and action.name in ACTIONS
+        return action.role is not None
+
+    def offered(self, action: Action) -> Action:
+        """The action with the values that operators may give here."""
+        return action.as_served()
 
     async def preview(self, action: Action, request: ActionRequest) -> Preview:
         """The preview of an action, which a worker makes.
@@ -46,21 +52,17 @@ class RequestedActions:
             HermesError: The action is refused now.
             UnavailableError: No worker decides.
         """
-        planned = preview_of((await self._decided(action, request, is_preview=True)).answer)
-        return Preview("operation", change_preview(planned), change_words.sentences(planned))
+        return preview_of((await self._decided(action, request, is_preview=True)).answer)
 
     async def begin(self, action: Action, request: ActionRequest, slots: asyncio.Semaphore | None = None) -> str:
-        """Have a worker open the operation of an action; returns the path of its page, below the console's.
+        """Have a worker begin an action; returns the path of its page, below the console's.
 
         Raises:
             HermesError: The action is refused; nothing was changed.
             UnavailableError: No worker decides; one may do so within a quarter of an hour.
         """
         del slots  # workers bound what runs at the same time
-        decided = await self._decided(action, request, is_preview=False)
-        if decided.operation_id is None:
-            raise RefusedError("this request opened no operation")
-        return f"operations/{decided.operation_id}"
+        return (await self._decided(action, request, is_preview=False)).answer
 
     async def close(self) -> list[str]:
         """Nothing runs in this process."""
@@ -69,21 +71,22 @@ class RequestedActions:
     async def _decided(self, action: Action, request: ActionRequest, *, is_preview: bool) -> OperatorRequest:
         """Add a request of the present operator, and wait for its decision."""
         admission, rows = current(), self.container.operator_request_rows
-        is_offered = self.offers(action) and not any(request.values.values())
-        if not is_offered or admission.operator is None:
+        if not self.offers(action) or admission.operator is None:
             raise RefusedError("the served console does not offer this", hint=Hint(action.command(request)))
-        role = ACTIONS[action.name].role
+        role = role_of(action)
         if admission.role < role:
             raise RefusedError(f"{action.title} needs the role {role.word}")
-        id_ = await asyncio.to_thread(
-            rows.add,
-            admission.operator.name,
-            action.name,
-            InstanceId(request.subject.id),
-            request.reason or DRY_RUN,
-            admission.proof,
+        new = NewOperatorRequest(
+            operator=admission.operator.name,
+            about=action.about.value,
+            subject=request.subject.id,
+            action=action.name,
+            form={name: value for name, value in request.values.items() if value},
+            reason=request.reason or DRY_RUN,
+            proof=admission.proof,
             is_preview=is_preview,
         )
+        id_ = await asyncio.to_thread(rows.add, new)
         if id_ is None:
             raise RefusedError("too many requests wait for workers", hint=Hint(("job", "list")))
         return await self._waited(id_)

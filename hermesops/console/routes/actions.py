@@ -62,7 +62,7 @@ async def _chosen(console: Console, path: Mapping[str, str]) -> tuple[Action, Su
     action = find(path.get("about", About.FLEET), path["action"])
     if action is None:
         raise HTTPException(HTTPStatus.NOT_FOUND)
-    return action, await subject_of(console.container, action.about, path.get("id", ""))
+    return console.running.offered(action), await subject_of(console.container, action.about, path.get("id", ""))
 
 
 _PATHS = (f"{PREFIX}change/{{action}}", f"{PREFIX}{{about}}/{{id}}/change/{{action}}")

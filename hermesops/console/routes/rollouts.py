@@ -29,6 +29,7 @@ async def list_(request: Request) -> Response:
         topic=topic,
         digest=snapshot.digest,
         rollouts=snapshot.shape,
+        actions=console.actions(About.FLEET),
         unfinished=containing(snapshot.shape["unfinished"], text),
         ended=containing(snapshot.shape["ended"], text),
         filters={"q": text},

@@ -13,8 +13,8 @@ import pytest
 from starlette.routing import Route
 
 from hermesops.access.sign_in.issuer_client import IssuedTokens
-from hermesops.agents.operator_requests.actions import ACTIONS
 from hermesops.base.waiting import Pending, cancel, until
+from hermesops.console.actions.served import served_actions
 from hermesops.console.application import SERVED
 from hermesops.console.front import CONTENT_SECURITY_POLICY
 from hermesops.console.operators.gate import COOKIE, SIGN_IN_COOKIE
@@ -24,16 +24,19 @@ from hermesops.console.topics.listings import LISTINGS, OF_OPERATORS
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.vendors.issuer import OPERATORS, Person
 from hermesops.model.access.console_operator import RECENT_S, Role
+from hermesops.model.rollout.records import RolloutId, RolloutState
 from hermesops.store.registry import Registry
 from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.schema.role_grants import CONSOLE
 from tests.support.fleets.filled_registry import fill
 from tests.support.pages.halted_rollout import with_halted_rollout
-from tests.support.pages.operators import CHANGE, VISIT, ServedConsole, served_console
+from tests.support.pages.operators import CHANGE, VISIT, ServedConsole, carrier_of, served_console, working
 from tests.support.real.stores.postgresql import as_role, make_role
 from tests.support.real.stores.registries import registry_at
+from tests.support.rollouts.rows import NEW, OLD
 
 INSTANCES = 5
+ACTIONS = [*((action.about.value, action.name) for action in served_actions()), ("instances", "unknown")]
 NAMES = {Role.VIEWER: "vera", Role.OPERATOR: "otto", Role.ADMIN: "adele"}
 of_sqlite = pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
 """What the database has no part in."""
@@ -64,13 +67,14 @@ def each_request(registry: Registry) -> list[tuple[str, str]]:
     for route in SERVED:
         assert isinstance(route, Route)
         for method in sorted((route.methods or set()) - {"HEAD"}):
-            for action in (*ACTIONS, "unknown") if "{action}" in route.path else ("",):
-                values = {"{about}": "instances", "{id}": known, "{action}": action, "{name}": "console.js"}
+            for about, action in ACTIONS if "{action}" in route.path else [("", "")]:
+                id_ = known if about in {"", "instances"} else "r1"  # of a rollout or a freeze
+                values = {"{about}": about, "{id}": id_, "{action}": action, "{name}": "console.js"}
                 path = route.path
                 for name, value in values.items():
                     path = path.replace(name, value)
                 requests.append((method, path))
-    assert len(requests) > 20
+    assert len(requests) > 60
     return requests
 
 
@@ -113,6 +117,53 @@ async def test_a_viewer_sees_every_page_and_no_change(console: ServedConsole, re
     assert "vera@local.test (viewer)" in (await vera.get("/console/")).text
     otto = await console.signed_in("otto")
     assert "/change/restart" in (await otto.get(instance)).text
+    assert 'href="/console/change/start-rollout"' in (await otto.get("/console/rollouts")).text
+    shown = (await otto.get("/console/rollouts/r1")).text
+    for name in ("pause", "resume", "promote", "retry", "abort", "roll-back"):
+        assert f'href="/console/rollouts/r1/change/{name}"' in shown, name
+
+
+async def test_a_rollout_is_started_paused_and_aborted_by_pages_and_a_worker(
+    console: ServedConsole, registry: Registry
+) -> None:
+    registry.rollout_targets.record_releases({row.id: OLD for row in registry.instances.list()})
+    otto = await console.signed_in("otto")
+    async with working(carrier_of(console, registry)):
+        form = await otto.get("/console/change/start-rollout")
+        assert "Give release" in form.text
+        assert 'name="emergency"' not in form.text
+        values = {"release": NEW, "everybody": "on"}
+        preview = await otto.get("/console/change/start-rollout", params=values)
+        assert "Worst case" in preview.text, preview.text[-700:]
+        assert registry.rollouts.list() == ()
+        begun = await otto.post("/console/change/start-rollout", data={**values, "reason": "x"}, headers=CHANGE)
+        assert begun.status_code == 200, begun.text
+        [rollout] = registry.rollouts.list()
+        page = f"/console/rollouts/{rollout.id}"
+        assert begun.headers["hx-redirect"] == page
+        for name, state in (("pause", RolloutState.PAUSED), ("abort", RolloutState.ABORTING)):
+            preview = await otto.get(f"{page}/change/{name}")
+            assert f"{state.value} after" in preview.text, preview.text[-700:]
+            given = await otto.post(f"{page}/change/{name}", data={"reason": "x"}, headers=CHANGE)
+            assert (given.status_code, given.headers["hx-redirect"]) == (200, page)
+            assert registry.rollouts.state(rollout.id) is state
+        refused = await otto.post(f"{page}/change/pause", data={"reason": "x"}, headers=CHANGE)
+        assert (refused.status_code, "cannot be paused" in refused.text) == (409, True)
+    who = {entry.who for entry in registry.audit.list(subject=f"rollout/{rollout.id}")}
+    assert "otto@local.test@oidc:console.test via console" in who
+
+
+@of_sqlite
+async def test_a_form_with_a_value_that_only_commands_take_begins_nothing(
+    console: ServedConsole, registry: Registry
+) -> None:
+    otto = await console.signed_in("otto")
+    with_halted_rollout(registry, "it is so")
+    async with working(carrier_of(console, registry)):
+        data = {"reason": "x", "lose": "on", "typed": "r1"}
+        begun = await otto.post("/console/rollouts/r1/change/roll-back", data=data, headers=CHANGE)
+    assert begun.status_code == 200
+    assert not registry.rollouts.get(RolloutId("r1")).decisions.may_lose
 
 
 @of_sqlite

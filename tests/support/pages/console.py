@@ -11,6 +11,7 @@ import httpx
 
 from hermesops.app import Container
 from hermesops.base.waiting import cancel
+from hermesops.console.actions.served import action_of
 from hermesops.console.application import application
 from hermesops.console.front import PREFIX
 from hermesops.console.operators.gate import LoopbackGate
@@ -26,7 +27,9 @@ OWN = {"origin": f"http://{AUTHORITY}", "hx-request": "true"}
 
 def container_of(variables: Mapping[str, str]) -> Container:
     """The container of the local environment with these variables."""
-    return Container(Environment.load("local", variables), lambda _: None)
+    container = Container(Environment.load("local", variables), lambda _: None)
+    container.find_operator_action = action_of
+    return container
 
 
 def empty_container(home: Path) -> Container:

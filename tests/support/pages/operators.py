@@ -1,10 +1,12 @@
 """The served console over a registry: its issuer on loopback, operators' browsers, and a worker that a test calls."""
 
+import asyncio
 import html
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -12,13 +14,19 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
+from hermesops.agents.operator_requests.carrier import PROOF_S, OperatorRequestCarrier
 from hermesops.app.console_container import ConsoleContainer
 from hermesops.base.network.http import own_client
+from hermesops.base.waiting import cancel, pause
+from hermesops.console.actions.served import action_of
 from hermesops.console.application import application
 from hermesops.console.operators.gate import COOKIE, OperatorGate
 from hermesops.console.operators.serve import console_of, gate_of
 from hermesops.localcloud.vendors.issuer import CONSOLE_CLIENT, OPERATORS, PREFIX, LocalIssuer, Person
 from hermesops.settings.environment import Environment
+from hermesops.store.operations.leases.keeper import LeaseKeeper
+from hermesops.store.registry import Registry
+from tests.support.rollouts.service import connected_of
 from tests.support.users.api import served
 
 HOST = "console.test"
@@ -109,6 +117,33 @@ def settings_of(issuer: str, registry_url: str, home: Path) -> Mapping[str, str]
         "HERMESOPS_CONSOLE_OPERATORS": "operators",
         "HERMESOPS_CONSOLE_ADMINS": "admins",
     }
+
+
+def carrier_of(console: ServedConsole, registry: Registry) -> OperatorRequestCarrier:
+    """A worker over the same registry, which believes the same issuer and asks no machine."""
+    return OperatorRequestCarrier(
+        registry=registry,
+        operator_of=partial(console.container.operator_tokens.operator_of, age_s=PROOF_S),
+        host=HOST,
+        find_action=partial(action_of, connected_of(registry)),
+        hold_lease=lambda subject: LeaseKeeper(registry, subject),
+    )
+
+
+@asynccontextmanager
+async def working(carrier: OperatorRequestCarrier) -> AsyncIterator[None]:
+    """Decide requests while the block lasts, as a worker does."""
+
+    async def work() -> None:
+        while True:
+            await carrier.run()
+            await pause(0.05)
+
+    task = asyncio.ensure_future(work())
+    try:
+        yield
+    finally:
+        await cancel(task)
 
 
 @asynccontextmanager

@@ -1,19 +1,37 @@
 """The role that each request of the console needs."""
 
+from dataclasses import fields
+
 import pytest
 
-from hermesops.agents.operator_requests.actions import ACTIONS
-from hermesops.console.actions.action import About
-from hermesops.console.actions.table import about
+from hermesops.console.actions.action import About, Action, RepeatableWork
+from hermesops.console.actions.served import find_served, served_actions
 from hermesops.console.operators.roles import role_needed
 from hermesops.model.access.console_operator import Groups, Role
+from hermesops.store.operations.intent import Intent
+from hermesops.store.operations.kinds.agents import (
+    ConfigureIntent,
+    RebootIntent,
+    RelocateIntent,
+    ResizeIntent,
+    RestartIntent,
+    ResumeIntent,
+    ScheduleTerminationIntent,
+    SuspendIntent,
+    TerminateIntent,
+)
+from hermesops.store.operations.kinds.copies import RestoreIntent
+
+SERVED = {f"{action.about}-{action.name}": action for action in served_actions()}
 
 
-@pytest.mark.parametrize("name", ACTIONS)
+@pytest.mark.parametrize("action", SERVED.values(), ids=SERVED)
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_change_needs_its_role_for_its_preview_too(name: str, method: str) -> None:
-    assert role_needed(method, f"/console/instances/x/change/{name}") is ACTIONS[name].role
-    assert ACTIONS[name].role > Role.VIEWER
+def test_a_change_needs_its_role_for_its_preview_too(action: Action, method: str) -> None:
+    of = "" if action.about is About.FLEET else f"{action.about}/x/"
+    assert role_needed(method, f"/console/{of}change/{action.name}") is action.role
+    assert action.role is not None
+    assert action.role > Role.VIEWER
 
 
 @pytest.mark.parametrize(
@@ -25,14 +43,54 @@ def test_a_change_needs_its_role_for_its_preview_too(name: str, method: str) -> 
         ("POST", "/console/instances/x/change/erase"),
         ("GET", "/console/instances/x/change/erase"),
         ("POST", "/console/instances/x/change/restart/more"),
+        ("GET", "/console/instances/x/change/restart/more"),
+        ("GET", "/console/rollouts/x/change/restart"),
+        ("POST", "/console/instances/x/change/pause"),
+        ("POST", "/console/change/pause"),
+        ("POST", "/console/rollouts/x/change/start-rollout"),
+        ("POST", "/console/rollouts/x/y/change/pause"),
+        ("POST", "/console/change/silence"),
     ],
 )
 def test_whatever_changes_something_and_is_no_known_action_needs_the_highest_role(method: str, path: str) -> None:
     assert role_needed(method, path) is Role.ADMIN
 
 
-def test_every_action_that_workers_carry_out_has_a_page() -> None:
-    assert about(About.INSTANCE).keys() >= ACTIONS.keys()
+@pytest.mark.parametrize("action", SERVED.values(), ids=SERVED)
+def test_an_action_that_workers_carry_out_is_begun_once_for_its_reason(action: Action) -> None:
+    assert isinstance(action.work, RepeatableWork)
+    assert action.takes_reason, "which names its request"
+
+
+@pytest.mark.parametrize(
+    "intent",
+    [
+        *(RestartIntent, RebootIntent, SuspendIntent, ResumeIntent, ResizeIntent, RelocateIntent, RestoreIntent),
+        *(ConfigureIntent, ScheduleTerminationIntent, TerminateIntent),
+    ],
+)
+def test_an_operation_that_workers_open_keeps_the_reason_that_names_its_request(intent: type[Intent]) -> None:
+    assert "reason" in {field.name for field in fields(intent)}
+
+
+def test_no_value_of_the_served_console_passes_over_alerts_losses_or_the_days_of_grace() -> None:
+    assert {key: [field.name for field in action.fields] for key, action in SERVED.items() if action.fields} == {
+        "fleet-start-rollout": [
+            *("release", "where", "everybody", "stages", "soak", "settle", "max_unavailable", "vitals", "drill"),
+            *("on_halt", "action"),
+        ],
+        "rollouts-promote": ["full"],
+        "fleet-freeze": ["until"],
+        "instances-restore": ["snapshot", "onto_new_machine"],
+        "instances-move": ["cell", "region"],
+        "instances-resize": ["plan", "onto_new_machine"],
+    }
+    assert {key: action.role for key, action in SERVED.items() if action.destroys} == {
+        "instances-restore": Role.ADMIN,
+        "instances-terminate": Role.ADMIN,
+        "rollouts-roll-back": Role.OPERATOR,
+    }
+    assert find_served("fleet", "silence") is None
 
 
 def test_the_highest_group_counts() -> None:

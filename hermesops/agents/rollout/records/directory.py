@@ -58,6 +58,11 @@ class Rollouts:
         """List rollouts, the newest first; with ``unfinished`` only those that have not ended."""
         return self.registry.rollouts.list(unfinished=unfinished)
 
+    def start(self, rollout_id: "RolloutId") -> RolloutStarted:
+        """The first event of a rollout: the request and its author."""
+        events = (from_row(row).event for row in self.registry.rollout_events.latest(rollout_id).values())
+        return next(event for event in events if isinstance(event, RolloutStarted))
+
     def targets(self, rollout_id: "RolloutId") -> "tuple[RolloutTarget, ...]":
         """The targets of a rollout in their order."""
         return self.registry.rollout_targets.list(rollout_id)

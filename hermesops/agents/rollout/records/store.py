@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from hermesops.agents.rollout.plan.requests import Fleet
 from hermesops.agents.rollout.ports import Records
 from hermesops.agents.rollout.records.directory import Rollouts
-from hermesops.agents.rollout.records.events import Event, Recorded, RolloutStarted, from_row, to_row
+from hermesops.agents.rollout.records.events import Event, Recorded, RolloutStarted, to_row
 from hermesops.model.fleet.cell import parse_cell
 from hermesops.model.fleet.selector import Selector
 from hermesops.model.ids import InstanceId
@@ -74,8 +74,7 @@ def fleet_of(registry: Registry) -> Fleet:
 
 def start_of(registry: Registry, rollout_id: RolloutId) -> RolloutStarted:
     """The first event of a rollout: the request and its author."""
-    events = (from_row(row).event for row in registry.rollout_events.latest(rollout_id).values())
-    return next(event for event in events if isinstance(event, RolloutStarted))
+    return Rollouts(registry).start(rollout_id)
 
 
 def refuse_unknown(registry: Registry, selector: Selector) -> None:

@@ -26,16 +26,20 @@ _LOCK = 0x6865726D6574
 """Number of the advisory lock under which PostgreSQL appends once at a time."""
 
 
-_acting: ContextVar[str] = ContextVar("acting", default="")
+_acting: ContextVar[tuple[str, str]] = ContextVar("acting", default=("", ""))
+"""The actor in the place of the process's own, and the same with the face."""
 
 
 @contextmanager
-def acting_as(actor: str) -> Iterator[None]:
+def acting_as(actor: str, *, face: str = "") -> Iterator[None]:
     """Name another actor in the entries of this block, as ``user:ID`` while a worker carries out a user's request.
 
     The process must be allowed to act by itself all the same.
+
+    Args:
+        face: By which they act; entries name it, as ``ada via console``.
     """
-    token = _acting.set(actor)
+    token = _acting.set((actor, f"{actor} via {face}" if face else actor))
     try:
         yield
     finally:
@@ -44,7 +48,7 @@ def acting_as(actor: str) -> Iterator[None]:
 
 def acting_via(actor: str, face: str) -> AbstractContextManager[None]:
     """Name an actor with the face by which they act in the entries of this block, as ``ada via console``."""
-    return acting_as(f"{actor} via {face}")
+    return acting_as(actor, face=face)
 
 
 def no_warning(event: str, **fields: object) -> None:
@@ -68,9 +72,15 @@ class AuditLog:
         self.anchor = anchor
         self._warn = warn
 
-    @cached_property
+    @property
     def actor(self) -> str:
-        """Name of the actor, as entries have it; resolved once."""
+        """Name of the actor, as entries have it without the face."""
+        own = self._own
+        return _acting.get()[0] or own
+
+    @cached_property
+    def _own(self) -> str:
+        """Name of the process's own actor; resolved once."""
         return self._actor()
 
     def note(
@@ -84,8 +94,8 @@ class AuditLog:
         why: str,
     ) -> None:
         """Append an entry when the transaction is about to commit; none when it does not."""
-        at, own = self._database.now(connection), self.actor
-        entry = AuditEntry(0, at, _acting.get() or own, action, subject, why, dict(before), dict(after))
+        at, own = self._database.now(connection), self._own
+        entry = AuditEntry(0, at, _acting.get()[1] or own, action, subject, why, dict(before), dict(after))
         ending_of(connection).before_commit.append(partial(self._append, connection, entry))
 
     def _anchor_head(self, head: AuditHead) -> None:

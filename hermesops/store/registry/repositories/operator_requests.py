@@ -1,5 +1,6 @@
 """Rows of ``operator_requests``: the served console adds and reads them, workers decide them."""
 
+import json
 from typing import Any
 from uuid import uuid4
 
@@ -8,11 +9,12 @@ import sqlalchemy as sa
 from hermesops.model.access.operator_request import (
     PREVIEW_STAYS,
     ROW_STAYS,
+    NewOperatorRequest,
     OperatorOutcome,
     OperatorRequest,
     OperatorRequestState,
 )
-from hermesops.model.ids import InstanceId, OperationId, instance_subject
+from hermesops.model.ids import OperationId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.repositories.base import Repository
 from hermesops.store.registry.schema.operator_tables import operator_requests
@@ -26,6 +28,7 @@ MOST_EACH = 10
 _COLUMNS = operator_requests.c
 _QUEUED = _COLUMNS.state == OperatorRequestState.QUEUED.value
 _AT_ONCE = 50
+_INSTANCES = "instances"
 
 
 class OperatorRequestRepository(Repository):
@@ -69,7 +72,7 @@ class OperatorRequestRepository(Repository):
         if outcome.operation_id:
             after["operation"] = outcome.operation_id
         why = outcome.detail or request.reason
-        self._note(connection, "operator_request_decided", instance_subject(request.instance_id), after=after, why=why)
+        self._note(connection, "operator_request_decided", request.audit_subject, after=after, why=why)
 
     def count_old(self) -> int:
         """The number of rows that ``forget`` would drop."""
@@ -94,27 +97,22 @@ class OperatorRequestRows:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def add(
-        self, operator: str, action: str, instance_id: InstanceId, reason: str, proof: str, *, is_preview: bool
-    ) -> str | None:
+    def add(self, new: NewOperatorRequest) -> str | None:
         """Add a request; returns its id, ``None`` where there are too many that nobody has decided."""
         id_ = str(uuid4())
         with self._database.writing() as connection:
             queued = sa.select(sa.func.count()).select_from(operator_requests).where(_QUEUED)
-            of_operator = queued.where(_COLUMNS.operator == operator)
+            of_operator = queued.where(_COLUMNS.operator == new.operator)
             if (
                 connection.execute(queued).scalar_one() >= MOST_QUEUED
                 or connection.execute(of_operator).scalar_one() >= MOST_EACH
             ):
                 return None
             values = {
+                **vars(new),
                 "id": id_,
-                "operator": operator,
-                "action": action,
-                "is_preview": is_preview,
-                "instance_id": instance_id,
-                "reason": reason,
-                "proof": proof,
+                "form": json.dumps(dict(new.form)),
+                "instance_id": new.subject if new.about == _INSTANCES else None,
                 "state": OperatorRequestState.QUEUED.value,
                 "created_at": self._database.now(connection),
             }
@@ -135,8 +133,10 @@ def request_of(row: sa.Row[Any]) -> OperatorRequest:
         id=row.id,
         operator=row.operator,
         action=row.action,
+        about=row.about,
+        subject=row.subject,
+        form=row.form,
         is_preview=row.is_preview,
-        instance_id=InstanceId(row.instance_id),
         reason=row.reason,
         state=OperatorRequestState(row.state),
         created_at=row.created_at,

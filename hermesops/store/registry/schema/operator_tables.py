@@ -16,7 +16,11 @@ operator_requests = sa.Table(
     # Texts and not enumerations of the database: words are added with time, and an older hermesops may meet one.
     sa.Column("action", sa.String(32), nullable=False),
     sa.Column("is_preview", sa.Boolean(name="is_preview"), nullable=False),
-    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=False, index=True),
+    # Of the subject, as addresses of pages have both; the values of the action are a JSON object of texts.
+    sa.Column("about", sa.String(16), nullable=False, server_default="instances"),
+    sa.Column("subject", sa.String(128), nullable=False, server_default=""),
+    sa.Column("form", sa.String(16384), nullable=False, server_default="{}"),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=True, index=True),
     sa.Column("reason", sa.Text, nullable=False),
     # The operator's ID token, which counts for a quarter of an hour; NULL once the request was decided.
     sa.Column("proof", sa.Text, nullable=True),

@@ -276,9 +276,8 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
             operator_requests,
             select=tuple(column.name for column in operator_requests.columns if column.name != "proof"),
             insert=(
-                *("id", "operator", "action", "is_preview", "instance_id", "reason", "proof"),
-                "state",
-                "created_at",
+                *("id", "operator", "action", "is_preview", "about", "subject", "form", "instance_id", "reason"),
+                *("proof", "state", "created_at"),
             ),
         ),
     ),

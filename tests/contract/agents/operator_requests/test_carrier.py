@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -13,23 +13,35 @@ from starlette.requests import Request
 from hermesops.access.sign_in.operator_tokens import OperatorClaims, OperatorTokens
 from hermesops.access.sign_in.signed_tokens import SignedTokens, TrustedIssuer
 from hermesops.agents.operator_requests.carrier import PROOF_S, OperatorRequestCarrier
+from hermesops.agents.rollout.operators.service import asked_for
+from hermesops.agents.rollout.records.directory import Rollouts
+from hermesops.agents.rollout.records.events import Recorded, StateChanged, to_row
+from hermesops.console.actions import operations
+from hermesops.console.actions.served import action_of, preview_of
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.localcloud.vendors.issuer import CONSOLE_CLIENT, OPERATORS, LocalIssuer
 from hermesops.model.access.console_operator import Groups
 from hermesops.model.access.operator_request import (
     PREVIEW_STAYS,
     ROW_STAYS,
+    NewOperatorRequest,
     OperatorRequest,
     OperatorRequestState,
     hint_of,
 )
-from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import instance_subject
-from hermesops.model.operation import Operation, OperationKind
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.rollout.records import Rollout, RolloutState, TargetState
 from hermesops.store.operations.leases.keeper import LeaseKeeper
+from hermesops.store.operations.runner import QUEUED
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.operator_requests import MOST_EACH, OperatorRequestRows
+from hermesops.store.registry.schema.operator_tables import operator_requests
+from hermesops.views.agents import change_words
 from tests.support.real.stores.registries import TurnedClock, placed, registry_at
+from tests.support.rollouts.rows import AT, NEW, OLD, STARTED_ROW, started, target_of
+from tests.support.rollouts.service import connected_of
 
 HOST = "console.test"
 VERA, OTTO, ADELE = OPERATORS
@@ -54,11 +66,26 @@ class Requests:
         subject = instance_subject(instance.id)
         return self.registry.operations.open(OperationKind.RESTART, subject, intent=intent, instance_id=instance.id)
 
-    async def schedule_termination(self, user: str, *, reason: str) -> Operation:
+    async def end(self, user: str, _termination: object, *, reason: str) -> Operation:
         self.ended.append(user)
         instance, intent = self.registry.instances.find(user), {"user": user, "reason": reason}
         kind, subject = OperationKind.SCHEDULE_TERMINATION, instance_subject(instance.id)
         return self.registry.operations.open(kind, subject, intent=intent, instance_id=instance.id)
+
+
+@dataclass
+class DryRequests:
+    """The requests of commands for a dry run."""
+
+    requests: Requests
+
+    async def restart(self, user: str, *, reason: str) -> str:
+        if self.requests.refusal:
+            raise self.requests.refusal
+        return f"{user}: {reason}"
+
+    async def end(self, user: str, _termination: object, *, reason: str) -> str:
+        return f"{user}: {reason}"
 
 
 @dataclass
@@ -69,7 +96,6 @@ class Desk:
     ada: Instance
     issuer: LocalIssuer
     requests: Requests
-    left: list[Operation] = field(default_factory=list)
     is_away: bool = False
 
     async def keys(self) -> Mapping[str, Any]:
@@ -87,26 +113,22 @@ class Desk:
         groups = Groups({"viewers"}, {"operators"}, {"admins"})
         claims = OperatorClaims(CONSOLE_CLIENT, "email", "groups", groups)
         tokens = OperatorTokens(SignedTokens([TrustedIssuer(self.issuer.url, self.keys)]), claims)
-        requests: Any = self.requests
-
-        async def preview(_action: object, user: str) -> str:
-            if self.requests.refusal:
-                raise self.requests.refusal
-            return json.dumps({"user": user})
-
         return OperatorRequestCarrier(
             registry=self.registry,
             operator_of=partial(tokens.operator_of, age_s=PROOF_S),
             host=HOST,
-            requests=lambda: requests,
-            preview=preview,
-            leave=self.left.append,
+            find_action=partial(action_of, connected_of(self.registry, self.requests, DryRequests(self.requests))),
             hold_lease=lambda subject: LeaseKeeper(self.registry, subject),
         )
 
-    def add(self, proof: str, action: str = "restart", *, operator: str = OTTO.name, is_preview: bool = False) -> str:
+    def new(self, proof: str, action: str = "restart", **fields: Any) -> NewOperatorRequest:  # noqa: ANN401 - of the row
+        """A request as the console writes it: about ada, in the name of otto."""
+        request = NewOperatorRequest(OTTO.name, "instances", self.ada.id, action, {}, "a test", proof, is_preview=False)
+        return replace(request, **fields)
+
+    def add(self, proof: str, action: str = "restart", **fields: Any) -> str:  # noqa: ANN401 - of the row
         """Add a request, as the console does."""
-        id_ = self.rows.add(operator, action, self.ada.id, "a test", proof, is_preview=is_preview)
+        id_ = self.rows.add(self.new(proof, action, **fields))
         assert id_
         return id_
 
@@ -119,7 +141,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(registry_url: str, clock: TurnedClock) -> Desk:
+def desk(registry_url: str, clock: TurnedClock, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.setattr(operations, "change_preview", lambda planned: {"planned": planned})
+    monkeypatch.setattr(change_words, "sentences", lambda _: {})
     registry = registry_at(registry_url, clock=clock)
     return Desk(registry, placed(registry), LocalIssuer("http://issuer.test/issuer", list), Requests(registry))
 
@@ -130,7 +154,8 @@ async def test_a_request_opens_the_commands_operation_in_the_operators_name(desk
     request = await desk.decided(id_)
     assert (request.state, request.proof) == (OperatorRequestState.OPENED, "")
     [operation] = desk.registry.operations.list(instance_id=desk.ada.id)
-    assert (request.operation_id, desk.left) == (operation.id, [operation])
+    assert (request.operation_id, request.answer) == (operation.id, f"operations/{operation.id}")
+    assert operation.step == QUEUED, "it is left to the workers"
     assert operation.intent == {"user": "ada", "reason": f"a test (console request {id_})"}
     entries = desk.registry.audit.list(subject=instance_subject(desk.ada.id))
     of_request = [entry for entry in entries if entry.who == "otto@local.test@oidc:console.test via console"]
@@ -146,7 +171,10 @@ async def test_a_request_opens_the_commands_operation_in_the_operators_name(desk
 async def test_a_preview_changes_nothing(desk: Desk) -> None:
     before = desk.registry.audit.list()
     request = await desk.decided(desk.add(desk.issuer.id_token(OTTO), is_preview=True))
-    assert (request.state, json.loads(request.answer)) == (OperatorRequestState.PREVIEWED, {"user": "ada"})
+    assert (request.state, preview_of(request.answer).shape) == (
+        OperatorRequestState.PREVIEWED,
+        {"planned": "ada: dry run"},
+    )
     assert desk.registry.operations.list(instance_id=desk.ada.id) == ()
     assert [entry for entry in desk.registry.audit.list() if entry not in before] == []
 
@@ -261,6 +289,216 @@ def _die(*_: object) -> None:
     raise _DeadError
 
 
+# Rollouts
+
+
+def given(desk: Desk) -> list[tuple[str, str, str]]:
+    """Verb, author and reason of each start and command of the rollouts."""
+    return [
+        (getattr(change, "verb", "start"), change.who, change.why)
+        for rollout in desk.registry.rollouts.list()
+        for _, change in Rollouts(desk.registry).changes(rollout.id)
+        if change.who
+    ]
+
+
+async def test_a_command_to_a_rollout_is_previewed_and_given_in_the_operators_name(desk: Desk) -> None:
+    started(desk.registry, desk.ada)
+    token = desk.issuer.id_token(OTTO)
+    preview = await desk.decided(desk.add(token, "pause", about="rollouts", subject="r1", is_preview=True))
+    shape = preview_of(preview.answer).shape
+    assert (preview.state, shape["from"], shape["to"]) == ("previewed", "pending", "paused")
+    assert desk.registry.rollouts.find("").state is RolloutState.PENDING
+    id_ = desk.add(token, "pause", about="rollouts", subject="r1")
+    request = await desk.decided(id_)
+    assert (request.state, request.answer, request.operation_id) == ("opened", "rollouts/r1", None), request.detail
+    assert desk.registry.rollouts.find("").state is RolloutState.PAUSED
+    assert given(desk)[-1] == ("pause", "otto@local.test@oidc:console.test", f"a test (console request {id_})")
+    entries = desk.registry.audit.list(subject="rollout/r1")
+    who = {entry.action: entry.who for entry in entries}
+    assert who["rollout_changed"] == "otto@local.test@oidc:console.test via console"
+    assert "operator_request_decided" in who
+    again = await desk.decided(desk.add(token, "pause", about="rollouts", subject="r1"))
+    assert (again.state, again.code, "cannot be paused" in again.detail) == ("refused", "refused", True)
+
+
+FORM = {"release": NEW, "everybody": "on"}
+
+
+@pytest.fixture
+def running(desk: Desk) -> Desk:
+    """With an agent that a rollout may choose."""
+    desk.registry.instances.set_status(desk.ada.id, InstanceStatus.RUNNING, why="a test")
+    desk.registry.rollout_targets.record_releases({desk.ada.id: OLD})
+    return desk
+
+
+async def test_a_rollout_is_previewed_and_started_once_in_the_operators_name(running: Desk) -> None:
+    desk, token = running, running.issuer.id_token(OTTO)
+    start: dict[str, Any] = {"action": "start-rollout", "about": "fleet", "subject": "", "form": FORM}
+    preview = await desk.decided(desk.add(token, **start, is_preview=True))
+    assert (preview.state, desk.registry.rollouts.list()) == ("previewed", ()), preview.detail
+    assert preview_of(preview.answer).shape["canaries"] == ["ada"]
+    request = await desk.decided(desk.add(token, **start))
+    [rollout] = desk.registry.rollouts.list()
+    assert (request.state, request.answer) == ("opened", f"rollouts/{rollout.id}"), request.detail
+    assert rollout.who == "otto@local.test@oidc:console.test"
+    [operation] = desk.registry.operations.list(unfinished=True)
+    assert (operation.kind, operation.step) == (OperationKind.ROLLOUT, QUEUED)
+    approval = asked_for(Rollouts(desk.registry).records(rollout.id), 1, "local")
+    assert (approval.by, approval.is_proved) == (OTTO.name, True), "who starts a rollout approves no stage of it"
+
+
+VERBS: Mapping[str, tuple[RolloutState, Mapping[str, str]]] = {
+    "pause": (RolloutState.RUNNING, {}),
+    "resume": (RolloutState.PAUSED, {}),
+    "promote": (RolloutState.RUNNING, {}),
+    "abort": (RolloutState.RUNNING, {}),
+    "retry": (RolloutState.HALTED, {}),
+    "roll-back": (RolloutState.HALTED, {}),
+    "start-rollout": (RolloutState.ABORTED, FORM),
+}
+
+
+@pytest.mark.parametrize(("action", "before", "form"), [(verb, *values) for verb, values in VERBS.items()], ids=VERBS)
+async def test_a_worker_that_died_after_a_command_gives_no_second_one(
+    running: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    action: str,
+    before: RolloutState,
+    form: Mapping[str, str],
+) -> None:
+    desk = running
+    row = started(desk.registry, desk.ada)
+    failed = replace(target_of(desk.ada), state=TargetState.FAILED)
+    assert desk.registry.rollouts.change(row, replace(row, state=before), STARTED_ROW, targets=[failed])
+    if before.has_ended:
+        end(desk, row)
+    about, subject = ("fleet", "") if action == "start-rollout" else ("rollouts", "r1")
+    token = desk.issuer.id_token(OTTO)
+    id_ = desk.add(token, action, about=about, subject=subject, form=form)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(desk.registry.operator_requests), "decide", _die)
+        with pytest.raises(_DeadError):
+            await desk.carrier().run()
+    of_request = [line for line in given(desk) if line[2] == f"a test (console request {id_})"]
+    assert len(of_request) == 1
+    for rollout in desk.registry.rollouts.list():
+        if action == "start-rollout" and rollout.id != "r1":
+            end(desk, rollout)  # an equal request would begin anew
+    request = await desk.decided(id_)
+    assert request.state is OperatorRequestState.OPENED, request.detail
+    assert [line for line in given(desk) if line[2] == f"a test (console request {id_})"] == of_request
+    assert len(desk.registry.rollouts.list()) == (2 if action == "start-rollout" else 1)
+
+
+async def test_a_freeze_is_begun_once_and_ended(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = desk.issuer.id_token(OTTO)
+    id_ = desk.add(token, "freeze", about="fleet", subject="", form={"until": "12h"})
+    with monkeypatch.context() as patched:
+        patched.setattr(type(desk.registry.operator_requests), "decide", _die)
+        with pytest.raises(_DeadError):
+            await desk.carrier().run()
+    assert (await desk.decided(id_)).answer == "rollouts"
+    [freeze] = desk.registry.freezes.list()
+    assert (freeze.who, freeze.reason) == ("otto@local.test@oidc:console.test", f"a test (console request {id_})")
+    assert freeze.ends_at is not None
+    ended = await desk.decided(desk.add(token, "unfreeze", about="freezes", subject=freeze.id))
+    assert (ended.state, desk.registry.freezes.list()) == (OperatorRequestState.OPENED, ()), ended.detail
+
+
+HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "a value that only commands take": ({"form": {**FORM, "emergency": "x"}}, "takes no value 'emergency'"),
+    "a value of another action": ({"form": {**FORM, "lose": "on"}}, "takes no value 'lose'"),
+    "a value that is no choice": ({"form": {**FORM, "drill": "x"}}, "one of"),
+    "a value with invisible characters": ({"form": {"release": "a\u202eb"}}, "all of them visible"),
+    "a value that is too long": ({"form": {"release": "x" * 501}}, "at most 500 characters"),
+    "a value that is no text": ({"form": {"release": ["x"]}}, "no values of a page"),
+    "no release": ({"form": {"everybody": "on"}}, "missing"),
+    "another kind of subject": ({"about": "rollouts", "subject": "r1"}, "has no change 'start-rollout'"),
+    "a rollout that there is not": ({"action": "pause", "about": "rollouts", "subject": "x"}, "no rollout 'x'"),
+    "an action that is not offered": ({"action": "silence", "form": {}}, "has no change 'silence'"),
+    "at once": (
+        {"action": "terminate", "about": "instances", "proof": ADELE, "form": {"now": "on"}},
+        "takes no value 'now'",
+    ),
+    "losses": (
+        {"action": "roll-back", "about": "rollouts", "subject": "r1", "form": {"lose": "on"}},
+        "takes no value 'lose'",
+    ),
+}
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(("fields", "words"), HOSTILE.values(), ids=HOSTILE)
+async def test_a_row_with_values_that_no_page_sends_is_refused(
+    desk: Desk, fields: Mapping[str, Any], words: str
+) -> None:
+    started(desk.registry, desk.ada)
+    start = {"action": "start-rollout", "about": "fleet", "subject": "", "form": FORM}
+    given_fields = {**start, **fields}
+    if given_fields["about"] == "instances":
+        given_fields["subject"] = desk.ada.id
+    proof = desk.issuer.id_token(given_fields.pop("proof", OTTO))
+    before = desk.registry.rollouts.list()
+    request = await desk.decided(desk.add(proof, **given_fields))
+    assert (request.state, words in request.detail) == (OperatorRequestState.REFUSED, True), request.detail
+    assert (desk.registry.rollouts.list(), desk.requests.ended) == (before, [])
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("form", ["", "[", "[]", "{" * 5000, '"x"', "x" * 20_000])
+async def test_a_form_that_is_no_object_of_texts_is_refused(desk: Desk, form: str) -> None:
+    id_ = desk.add(desk.issuer.id_token(OTTO))
+    with desk.registry._database.writing() as connection:
+        connection.execute(operator_requests.update().values(form=form))
+    request = await desk.decided(id_)
+    assert (request.state, request.code) == (OperatorRequestState.REFUSED, "usage")
+    assert desk.requests.opened == []
+
+
+@pytest.mark.parametrize(
+    ("about", "action"), [("instances", "restart"), ("rollouts", "pause"), ("freezes", "unfreeze"), ("fleet", "freeze")]
+)
+@pytest.mark.parametrize("subject", ["x", "", "\u202e/../x", "'" * 128, "00000000-0000-4000-8000-000000000000"])
+async def test_a_subject_that_there_is_not_is_refused_and_no_error_of_the_database(
+    desk: Desk, about: str, action: str, subject: str
+) -> None:
+    id_ = desk.add(desk.issuer.id_token(OTTO))
+    with desk.registry._database.writing() as connection:
+        values = {"about": about, "action": action, "subject": subject, "instance_id": None}
+        connection.execute(operator_requests.update().values(values))
+    request = await desk.decided(id_)
+    if about == "fleet":
+        assert request.state is OperatorRequestState.OPENED, "an environment has one fleet"
+    else:
+        assert (request.state, request.code) == (OperatorRequestState.REFUSED, "usage"), request.detail
+    assert desk.requests.opened == []
+
+
+@pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
+async def test_a_rollback_needs_a_recent_sign_in_and_no_other_command(desk: Desk) -> None:
+    started(desk.registry, desk.ada)
+    old = desk.issuer.id_token(OTTO, auth_time=desk.issuer._clock() - 3600)
+    of_rollout = {"about": "rollouts", "subject": "r1"}
+    refused = await desk.decided(desk.add(old, "roll-back", **of_rollout))
+    assert (refused.state, "a sign-in of the last 10 minutes" in refused.detail) == ("refused", True)
+    assert (await desk.decided(desk.add(old, "roll-back", **of_rollout, is_preview=True))).state == "previewed"
+    assert (await desk.decided(desk.add(old, "pause", **of_rollout))).state == "opened"
+    viewer = await desk.decided(desk.add(desk.issuer.id_token(VERA), "resume", **of_rollout))
+    assert (viewer.state, "needs the role operator, not viewer" in viewer.detail) == ("refused", True)
+    assert (await desk.decided(desk.add(desk.issuer.id_token(OTTO), "roll-back", **of_rollout))).state == "opened"
+
+
+def end(desk: Desk, rollout: Rollout) -> None:
+    """End a rollout and its operation, as its runner does."""
+    now = desk.registry.rollouts.get(rollout.id)
+    event = to_row(Recorded(AT, StateChanged(now.state, RolloutState.ABORTED)))
+    assert desk.registry.rollouts.change(now, replace(now, state=RolloutState.ABORTED), event)
+    for operation in desk.registry.operations.list(unfinished=True):
+        desk.registry.operations.finish(operation.id, OperationStatus.DONE, "aborted")
+
+
 @pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
 async def test_an_issuer_that_is_away_refuses_a_request_for_now(desk: Desk) -> None:
     desk.is_away = True
@@ -271,9 +509,7 @@ async def test_an_issuer_that_is_away_refuses_a_request_for_now(desk: Desk) -> N
 @pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("reason", ["", " ", "x" * 501, "a\u202eb", "a\nb"])
 async def test_a_reason_that_no_page_sends_is_refused(desk: Desk, reason: str) -> None:
-    id_ = desk.rows.add(OTTO.name, "restart", desk.ada.id, reason, desk.issuer.id_token(OTTO), is_preview=False)
-    assert id_
-    request = await desk.decided(id_)
+    request = await desk.decided(desk.add(desk.issuer.id_token(OTTO), reason=reason))
     assert (request.state, request.code) == (OperatorRequestState.REFUSED, "usage")
 
 
@@ -281,7 +517,7 @@ async def test_an_operator_has_few_requests_that_nobody_decided(desk: Desk) -> N
     token = desk.issuer.id_token(OTTO)
     for _ in range(MOST_EACH):
         desk.add(token, is_preview=True)
-    assert desk.rows.add(OTTO.name, "restart", desk.ada.id, "x", token, is_preview=False) is None
+    assert desk.rows.add(desk.new(token)) is None
     assert desk.add(token, operator=ADELE.name)
 
 

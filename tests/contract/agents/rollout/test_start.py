@@ -1,14 +1,10 @@
 """What is written when the same rollout is asked for again, in both databases."""
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from hermesops.agents.rollout.plan.checks import RolloutRequests
 from hermesops.agents.rollout.plan.requests import RolloutRequest
-from hermesops.agents.rollout.service import Rollouts
 from hermesops.errors import UnavailableError, UsageError
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import ImageId, MachineId
@@ -18,22 +14,13 @@ from hermesops.model.rollout.records import Rollout, RolloutState
 from hermesops.model.rollout.spec import Action, DrillPolicy, Spec
 from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.settings.fields import Settings
-from hermesops.store.operations.runner import QUEUED, Operations
+from hermesops.store.operations.runner import QUEUED
 from hermesops.store.registry import Registry
 from tests.support.real.stores.registries import placed
 from tests.support.rollouts.rows import NEW, ROLLOUT, STARTED_ROW, target_of
+from tests.support.rollouts.service import rollouts_of
 
 REQUEST = RolloutRequest(NEW, "", all_running=True, spec=Spec(), action=Action.SLOT, reason="")
-
-
-def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
-    lock = SimpleNamespace(id=NEW, node=SimpleNamespace(protocol=1))
-    releases: Any = SimpleNamespace(find=lambda _: lock, refuse_revoked=lambda _: None, verify=lambda _: ())
-    env: Any = SimpleNamespace(settings=Settings.model_validate({"prometheus_url": prometheus}), is_local=True)
-    unused: Any = None
-    operations = Operations(registry, {}, lambda _: None)
-    requests = RolloutRequests(registry, releases, env.settings, lambda: None)
-    return Rollouts(env, registry, requests, unused, unused, lambda: operations, lambda _: None)
 
 
 def begun(registry: Registry, state: RolloutState) -> Rollout:

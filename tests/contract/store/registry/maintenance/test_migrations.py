@@ -15,6 +15,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError
+from hermesops.model.access.operator_request import NewOperatorRequest
 from hermesops.model.access.token import ProxyToken
 from hermesops.model.fleet.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.ids import ImageId, MachineId
@@ -24,8 +25,9 @@ from hermesops.store.registry.database import Database
 from hermesops.store.registry.maintenance.backup import Copies
 from hermesops.store.registry.maintenance.restore import restore
 from hermesops.store.registry.open import migrate_registry
+from hermesops.store.registry.repositories.operator_requests import OperatorRequestRows
 from hermesops.store.registry.schema import indexes
-from hermesops.store.registry.schema.schema_version import REVISIONS
+from hermesops.store.registry.schema.schema_version import REVISIONS, VERSION
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.later_revisions import BROKEN, CONTRACT, EXPAND, newer_hermesops
 from tests.support.real.stores.registries import KEYS, TurnedClock, placed, registry_at
@@ -94,6 +96,20 @@ def test_a_registry_of_the_first_revision_comes_to_the_tables_that_code_knows(tm
     migrated = registry_at(f"sqlite:///{file}")
     assert differences_of(migrated) == []
     migrated.close()
+
+
+def test_requests_of_operators_of_before_are_about_their_instance(registry: Registry, registry_url: str) -> None:
+    ada, rows = placed(registry), OperatorRequestRows(registry._database)
+    new = NewOperatorRequest("otto", "instances", ada.id, "restart", {}, "a test", "token", is_preview=False)
+    id_ = rows.add(new)
+    assert id_
+    before = rows.get(id_)
+    with registry._database.writing() as connection:
+        for name in ("about", "subject", "form"):
+            connection.execute(sa.text(f"ALTER TABLE operator_requests DROP COLUMN {name}"))
+        connection.execute(VERSION.update().values(version_num="0011"))
+    assert migrate_registry(registry_url) == ("0011", NOW)
+    assert (differences_of(registry), rows.get(id_)) == ([], before)
 
 
 def test_tables_are_brought_to_the_newest_revision(registry: Registry, registry_url: str, newer: Newer) -> None:
