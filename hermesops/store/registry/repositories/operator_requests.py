@@ -111,7 +111,7 @@ class OperatorRequestRows:
             values = {
                 **vars(new),
                 "id": id_,
-                "form": json.dumps(dict(new.form)),
+                "form": json.dumps(dict(new.form), ensure_ascii=False),  # escapes would not fit the column
                 "instance_id": new.subject if new.about == _INSTANCES else None,
                 "state": OperatorRequestState.QUEUED.value,
                 "created_at": self._database.now(connection),

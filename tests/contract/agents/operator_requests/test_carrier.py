@@ -407,6 +407,12 @@ async def test_a_freeze_is_begun_once_and_ended(desk: Desk, monkeypatch: pytest.
     assert (ended.state, desk.registry.freezes.list()) == (OperatorRequestState.OPENED, ()), ended.detail
 
 
+async def test_the_longest_values_of_a_page_fit_a_row(desk: Desk) -> None:
+    form = {f"field{number}": "\U0001f600" * 500 for number in range(13)}
+    request = await desk.decided(desk.add(desk.issuer.id_token(OTTO), form=form))
+    assert (request.state, "takes no value 'field0'" in request.detail) == (OperatorRequestState.REFUSED, True)
+
+
 HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "a value that only commands take": ({"form": {**FORM, "emergency": "x"}}, "takes no value 'emergency'"),
     "a value of another action": ({"form": {**FORM, "lose": "on"}}, "takes no value 'lose'"),
