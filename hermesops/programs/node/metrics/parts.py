@@ -161,7 +161,10 @@ def agent(machine: Machine, _counters: Counters) -> Iterator[Sample]:
 
 
 def queue(machine: Machine, _counters: Counters) -> Iterator[Sample]:
-    """Seconds since the agent's cron jobs became due, and the outcomes of those that ran within the hour."""
+    """Seconds since the agent's cron jobs became due, and the outcomes of those that ran within the hour.
+
+    Jobs that the user's own model provider answers have no outcome here: whatever it refuses is between those two.
+    """
     payload = _payload(machine)
     if payload is None:
         return
@@ -169,7 +172,8 @@ def queue(machine: Machine, _counters: Counters) -> Iterator[Sample]:
     jobs, now = gateway.read_jobs(machine.system, port, key, largest=_ANSWER_BYTES), machine.system.now()
     if jobs is not None:
         yield Sample("hermes_queue_age_seconds", round(max(gateway.overdue(jobs, now), default=0.0), 3))
-        for outcome, count in gateway.ended(jobs, now, _JOBS_COUNT_S).items():
+        is_routed = payload.settings.endpoint is None
+        for outcome, count in gateway.ended(jobs, now, _JOBS_COUNT_S).items() if is_routed else ():
             yield Sample("hermes_jobs_ended", count, {"outcome": outcome})
 
 

@@ -16,6 +16,8 @@ from hermesops.programs.node.instance import clock
 from hermesops.programs.node.instance.agent import readiness
 from hermesops.programs.node.instance.agent.api import Answer
 from hermesops.programs.node.instance.personalise import personalise
+from hermesops.wire.model_endpoint import ModelEndpoint
+from hermesops.wire.settings import Settings
 from tests.support.fakes.machines.node_home import NodeHome, make
 
 
@@ -72,6 +74,16 @@ def test_an_agent_that_is_well(machine: NodeHome) -> None:
     assert series_values["hermes_metrics_timestamp_seconds"] == machine.system.now()
     assert series_values['hermes_data_bytes{state="size"}'] >= series_values['hermes_data_bytes{state="used"}'] > 0
     assert series_values["hermes_metrics_errors_total"] == 0
+
+
+def test_jobs_that_the_users_own_provider_answers_have_no_outcome(machine: NodeHome) -> None:
+    assert metrics(machine)['hermes_jobs_ended{outcome="failed"}'] == 0
+    endpoint = ModelEndpoint("openai", "https://api.openai.com/v1", "codex_responses", "gpt-5.2", "sk-proj-0123456789")
+    own = machine.personalised(settings=Settings(endpoint=endpoint)).read_bytes()
+    machine.layout.payload.write_bytes(own)
+    figures = metrics(machine)
+    assert "hermes_queue_age_seconds" in figures
+    assert not [series for series in figures if series.startswith("hermes_jobs_ended")]
 
 
 def test_what_is_not_known_is_left_out(machine: NodeHome) -> None:
