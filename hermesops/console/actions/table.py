@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote, urlencode
 
 from hermesops.base import assets
-from hermesops.console.actions import alerts, instances, machines, operations, rollouts, runbooks, stacks, upkeep
+from hermesops.console.actions import (
+    alerts,
+    callers,
+    instances,
+    machines,
+    operations,
+    rollouts,
+    runbooks,
+    stacks,
+    upkeep,
+)
 from hermesops.console.actions.action import About, Action, Subject
 from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
@@ -27,6 +37,7 @@ ACTIONS: Sequence[Action] = (
     *machines.ACTIONS,
     *stacks.ACTIONS,
     *upkeep.ACTIONS,
+    *callers.ACTIONS,
 )
 
 
@@ -152,6 +163,11 @@ def _named(kind: Literal["machine", "job", "drill"], name: str, page: str) -> Su
     return Subject(name, name, name, page)
 
 
+def _caller(container: "Container", caller_id: str) -> Subject:
+    caller = container.calling_agents.get(caller_id)
+    return Subject(caller.id, caller.id, caller.id[:8], "callers")
+
+
 def _alert(_container: "Container", name: str) -> Subject:
     if not name.isascii() or not name.isalnum():
         raise unknown_name("alert", name)
@@ -170,4 +186,5 @@ _SUBJECTS: "Mapping[About, Callable[[Container, str], Subject]]" = {
     About.MACHINE: _machine,
     About.JOB: _job,
     About.DRILL: _drill,
+    About.CALLER: _caller,
 }

@@ -4,6 +4,7 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
 import httpx
@@ -11,18 +12,21 @@ import pytest
 from starlette.routing import Route
 
 from hermesops.app import Container
-from hermesops.console.actions.action import About
-from hermesops.console.actions.table import ACTIONS
+from hermesops.console.actions.action import About, ActionRequest
+from hermesops.console.actions.callers import RevokeCallerWork
+from hermesops.console.actions.table import ACTIONS, subject_of
 from hermesops.console.application import ROUTES
 from hermesops.console.front import CONTENT_SECURITY_POLICY, LARGEST_BODY
 from hermesops.console.routes.asking import QUESTIONS
 from hermesops.console.saved_links import MOST
 from hermesops.console.topics.listings import LISTINGS
+from hermesops.model.chat.caller import CallerState
 from hermesops.model.ids import instance_subject
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.model.operation import OperationKind
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
+from hermesops.store.calling_rows.callers import AgentCallers
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.registry import Registry
 from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring, matrix
@@ -32,6 +36,9 @@ from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_co
 from tests.support.pages.halted_rollout import with_halted_rollout
 from tests.support.real.stores.registries import KEYS
 
+if TYPE_CHECKING:
+    from hermesops.app.connected import Connected
+
 INSTANCES = 50
 HOSTILE = f"<script>alert(1)</script><img src=x onerror=alert(1)>\"'><a href=javascript:alert(1)>{{{{7*7}}}}{ESCAPES}"
 NUL = "\0"
@@ -40,6 +47,9 @@ WRITTEN = HOSTILE.replace(NUL, "")
 
 LISTS = tuple(f"/console/{name}" for name in ("instances", "operations", "rollouts", "alerts"))
 WORDS = "words-of-a-user"
+CALLER = "00000000-0000-4000-8000-000000000001"
+"""An id that no caller has."""
+
 SEALED_KEY = "k" * 43
 """The key of each instance's API that ``fill`` writes."""
 
@@ -90,6 +100,7 @@ def paths_of(container: Container) -> list[str]:
         About.MACHINE: ["/console/machines/hermes-local-a"],
         About.JOB: ["/console/jobs/pools"],
         About.DRILL: ["/console/drills/gateway-stopped"],
+        About.CALLER: [f"/console/callers/{CALLER}"],
     }
     actions = [f"{of}/change/{action.name}" for action in ACTIONS for of in subjects[action.about]]
     gaps = [f"/console/plots/gaps/{row.id}" for row in container.operation_directory.list(ended=True)]
@@ -373,6 +384,28 @@ async def test_a_rollout_shows_its_gates_with_limits_its_agents_and_its_actions(
     assert "halted now, running after" in retry
     assert "hermesops rollout retry r1 --reason WHY" in retry
     assert "cannot be paused" in (await client.get("/console/rollouts/r1/change/pause")).text
+
+
+async def test_a_calling_agents_key_is_revoked_by_its_row(container: Container, client: httpx.AsyncClient) -> None:
+    instance = container.instance_list.read()[0].instance
+    rows = AgentCallers(container.registry._database, KEYS)
+    caller, _ = rows.add(
+        instance.user_id, instance.id, "1", WORDS, name=WORDS, push_hosts=[f"{WORDS}.example"], may_approve=False
+    )
+    assert caller is not None
+    path = f"/console/callers/{caller.id}/change/revoke"
+    listed, preview = (await client.get("/console/callers")).text, (await client.get(path)).text
+    assert (f'href="{path}"' in listed, "0 of its 0 tasks" in preview) == (True, True)
+    assert f"hermesops user caller revoke {caller.id} --reason WHY" in preview
+    subject = await subject_of(container, About.CALLER, caller.id)
+    connected = cast("Connected", SimpleNamespace(container=container))
+    begun = await RevokeCallerWork().begin(connected, ActionRequest(subject, reason="its host is away"))
+    assert begun.page == subject.page
+    [record] = container.calling_agents.list()
+    assert record.state is CallerState.REVOKED
+    of_user = {"user": instance.user_id}
+    listed, preview = (await client.get("/console/callers", params=of_user)).text, (await client.get(path)).text
+    assert (f'href="{path}"' in listed, "revoked already" in preview, WORDS in listed + preview) == (False, True, False)
 
 
 async def test_a_list_is_that_of_its_command(container: Container, client: httpx.AsyncClient) -> None:
