@@ -17,11 +17,13 @@ from hermesops.console.application import ROUTES
 from hermesops.console.front import CONTENT_SECURITY_POLICY, LARGEST_BODY
 from hermesops.console.routes.asking import QUESTIONS
 from hermesops.console.saved_links import MOST
+from hermesops.console.topics import operations
 from hermesops.console.topics.listings import LISTINGS
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import instance_subject
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
-from hermesops.model.operation import OperationKind
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.registry import Registry
@@ -373,6 +375,25 @@ async def test_a_rollout_shows_its_gates_with_limits_its_agents_and_its_actions(
     assert "halted now, running after" in retry
     assert "hermesops rollout retry r1 --reason WHY" in retry
     assert "cannot be paused" in (await client.get("/console/rollouts/r1/change/pause")).text
+
+
+async def test_an_operation_that_has_not_ended_is_listed_however_many_have(
+    container: Container, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "_LISTED", 2)
+    registry, instances = container.registry, [row.instance for row in container.instance_list.read()[:6]]
+
+    def opened(instance: Instance, kind: OperationKind) -> Operation:
+        return registry.operations.open(kind, instance_subject(instance.id), intent={}, instance_id=instance.id)
+
+    stuck = [opened(instance, OperationKind.RESTART) for instance in instances[:3]]
+    for instance in instances[3:]:
+        registry.operations.finish(opened(instance, OperationKind.REBOOT).id, OperationStatus.DONE, "")
+    page = (await client.get("/console/operations")).text
+    running, _, ended = page.partition("<h2>Ended")
+    assert (running.count('id="operation-'), ended.count('id="operation-')) == (2, 2)
+    assert "2 older: " in running, "one is of the rollout"
+    assert not any(f'id="operation-{operation.id}"' in ended for operation in stuck)
 
 
 async def test_a_list_is_that_of_its_command(container: Container, client: httpx.AsyncClient) -> None:
