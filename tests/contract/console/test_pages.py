@@ -19,12 +19,14 @@ from hermesops.console.application import ROUTES
 from hermesops.console.front import CONTENT_SECURITY_POLICY, LARGEST_BODY
 from hermesops.console.routes.asking import QUESTIONS
 from hermesops.console.saved_links import MOST
+from hermesops.console.topics import operations
 from hermesops.console.topics.listings import LISTINGS
 from hermesops.model.chat.caller import CallerState
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import instance_subject
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
-from hermesops.model.operation import OperationKind
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
 from hermesops.store.calling_rows.callers import AgentCallers
 from hermesops.store.message_rows.incoming import IncomingMessages
@@ -34,7 +36,7 @@ from tests.support.fleets.filled_registry import beat, fill
 from tests.support.hostile.agents.hostile_moods import ESCAPES
 from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container, foreign
 from tests.support.pages.halted_rollout import with_halted_rollout
-from tests.support.real.stores.registries import KEYS
+from tests.support.real.stores.registries import KEYS, TurnedClock
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
@@ -406,6 +408,26 @@ async def test_a_calling_agents_key_is_revoked_by_its_row(container: Container, 
     of_user = {"user": instance.user_id}
     listed, preview = (await client.get("/console/callers", params=of_user)).text, (await client.get(path)).text
     assert (f'href="{path}"' in listed, "revoked already" in preview, WORDS in listed + preview) == (False, True, False)
+
+
+async def test_an_operation_that_has_not_ended_is_listed_however_many_have(
+    container: Container, client: httpx.AsyncClient, clock: TurnedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "_LISTED", 2)
+    registry, instances = container.registry, [row.instance for row in container.instance_list.read()[:6]]
+
+    def opened(instance: Instance, kind: OperationKind) -> Operation:
+        return registry.operations.open(kind, instance_subject(instance.id), intent={}, instance_id=instance.id)
+
+    stuck = [opened(instance, OperationKind.RESTART) for instance in instances[:3]]
+    for instance in instances[3:]:
+        clock.turn(1)
+        registry.operations.finish(opened(instance, OperationKind.REBOOT).id, OperationStatus.DONE, "")
+    page = (await client.get("/console/operations")).text
+    running, _, ended = page.partition("<h2>Ended")
+    assert (running.count('id="operation-'), ended.count('id="operation-')) == (2, 2)
+    assert "2 older: " in running, "one is of the rollout"
+    assert not any(f'id="operation-{operation.id}"' in ended for operation in stuck)
 
 
 async def test_a_list_is_that_of_its_command(container: Container, client: httpx.AsyncClient) -> None:
