@@ -27,7 +27,7 @@ from hermesops.model.rollout.records import TargetState
 from hermesops.store.registry.meta import read_meta
 from hermesops.store.registry.repositories.base import Repository
 from hermesops.store.registry.repositories.instances.instance import ALL, instance_of
-from hermesops.store.registry.repositories.instances.search import with_words, words_of
+from hermesops.store.registry.repositories.instances.search import ids_with, words_of
 from hermesops.store.registry.repositories.machines.observations import GONE_SEEN, LISTED_AT
 from hermesops.store.registry.schema.tables import (
     LIVING,
@@ -125,8 +125,7 @@ class FleetRepository(Repository):
         if not all(map(str.isprintable, words)):
             return ()  # no name has such a character, and PostgreSQL takes no text with NUL
         with self._database.reading() as connection:
-            is_postgresql = connection.dialect.name == "postgresql"
-            return tuple(connection.scalars(with_words(words, is_postgresql=is_postgresql)))
+            return ids_with(words, connection)
 
     def expected(self, *, reason: str) -> ExpectedFleet:
         """Return every instance that should run, with the reason that blocks repairs and its recent repairs.
