@@ -56,7 +56,7 @@ def test_no_redirect_is_followed(happened: dict[str, Any], place: str) -> None:
     assert (redirected["outcome"], redirected["reached"]) == (False, {"public": [REQUEST]})
 
 
-@each_case("what", ["silence", "endless header"])
+@each_case("what", ["silence", "endless head", "slow head"])
 def test_a_host_that_comes_to_no_end_is_left(happened: dict[str, Any], what: str) -> None:
     assert happened[what]["outcome"] is False
     assert happened[what]["seconds"] < 5

@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from hermesops.base.network.public_hosts import internet
+from hermesops.base.waiting import pause
 from hermesops.model.chat.caller import Caller
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.calling_rows.pushes import Push
@@ -74,13 +75,15 @@ class Host:
 
     Attributes:
         answer: Bytes of its answers; ``None`` for silence.
-        is_endless: Whether a header of its answers has no end.
+        is_endless: Whether the head of its answers has no end.
+        pace_s: Seconds between two characters of such a head; 0 for lines as fast as they are read.
         heads: First lines and names of the requests that it took.
         opened: Connections, also those that ended before a request.
     """
 
     answer: bytes | None = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"
     is_endless: bool = False
+    pace_s: float = 0.0
     heads: list[str] = field(default_factory=list)
     opened: int = 0
 
@@ -96,8 +99,9 @@ class Host:
             else:
                 writer.write(self.answer)
                 while self.is_endless:
-                    writer.write(b"x: " + b"y" * 1_000 + b"\r\n")
+                    writer.write(b"x" if self.pace_s else b"x: " + b"y" * 1_000 + b"\r\n")
                     await writer.drain()
+                    await pause(self.pace_s)
                 await writer.drain()
         writer.close()
 
@@ -201,7 +205,9 @@ async def _happened(folder: Path) -> dict[str, Any]:
         net.public.answer = None
         happened["silence"] = await net.notified([PUBLIC])
         net.public.answer, net.public.is_endless = b"HTTP/1.1 200 OK\r\n", True
-        happened["endless header"] = await net.notified([PUBLIC])
+        happened["endless head"] = await net.notified([PUBLIC])
+        net.public.pace_s = _SOON_S / 5
+        happened["slow head"] = await net.notified([PUBLIC])
     async with _internet(unknown.context(folder, HOSTNAME)) as net:
         happened["unknown authority"] = await net.notified([PUBLIC])
     return happened
