@@ -51,7 +51,7 @@ class OperatorPool(pulumi.ComponentResource):
         super().__init__("hermesops:platform:OperatorPool", name, None, opts)
         children = ResourceOptions(parent=self)
         pool = self._pool(args.place)
-        for precedence, (group, what) in enumerate(reversed(ROLES.items()), start=1):
+        for precedence, (group, what) in enumerate(reversed(list(ROLES.items())), start=1):
             aws.cognito.UserGroup(
                 f"{NAME}-{group}",
                 name=group,

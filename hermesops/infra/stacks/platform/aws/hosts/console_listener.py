@@ -6,7 +6,7 @@ requests away from the host, and do not have to be the only ones that do.
 Source: AWS's guide "Application Load Balancers": listener rules, server name indication, quotas.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -87,7 +87,7 @@ class ConsoleListener(pulumi.ComponentResource):
         return self._rule(f"{self._name}-refused", _LAST, [], {"type": "fixed-response", "fixed_response": refusal})
 
     def _rule(
-        self, name: str, priority: int, networks: Sequence[str], action: dict[str, object]
+        self, name: str, priority: int, networks: Sequence[str], action: Mapping[str, object]
     ) -> aws.lb.ListenerRule:
         conditions: list[dict[str, object]] = [{"host_header": {"values": [self._args.host]}}]
         conditions += [{"source_ip": {"values": list(networks)}}] if networks else []
@@ -96,7 +96,7 @@ class ConsoleListener(pulumi.ComponentResource):
             listener_arn=self._args.listener_arn,
             priority=priority,
             conditions=conditions,  # type: ignore[arg-type]  # plain mappings, as the SDK takes them
-            actions=[action],  # type: ignore[list-item]  # as above
+            actions=[dict(action)],  # type: ignore[list-item]  # as above
             tags=self._args.place.tags,
             opts=self._children,
         )
