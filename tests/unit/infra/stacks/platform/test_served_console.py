@@ -160,7 +160,9 @@ def test_every_network_is_let_through_where_the_settings_say_so() -> None:
 
     assert rules_of(done) == [(1, "forward", ["0.0.0.0/0"]), (100, "fixed-response", [])]
     assert variables_of(done)["hermes_platform_edge_console_networks"] == []
-    assert done.exports["links"]["console"] == f"{ORIGIN}/console/"
+    users = OF_USERS["origin"]
+    links = {"chat_page": f"{users}/hermes-max/chat", "api": f"{users}/api/hermes", "console": f"{ORIGIN}/console/"}
+    assert done.exports["links"] == links
 
 
 def test_its_name_has_a_certificate_of_its_own_at_the_listener() -> None:
