@@ -89,6 +89,7 @@ class ApiParts(ConnectionParts):
         callers: ``None`` where nobody may call users' agents.
         a2a: Serves those calls; as ``callers``.
         heard: Called when a messenger's report was stored.
+        model_provider_url: Of a local world's stand-in of a model provider; empty for none.
     """
 
     accounts: UserAccounts
@@ -109,6 +110,7 @@ class ApiParts(ConnectionParts):
     callers: Callers | None = None
     a2a: ASGIApp | None = None
     heard: Callable[[], None] = lambda: None
+    model_provider_url: str = ""
     counts: RequestCounts = field(default_factory=RequestCounts)
 
 

@@ -67,6 +67,7 @@ class _LocalParts:
 
     connections: Connections | None
     agent_calls: AgentCalls | None
+    model_provider_url: str = ""
 
 
 async def serve(container: "Container", listener: socket.socket) -> None:
@@ -108,6 +109,7 @@ async def _serve_local(container: "Container", listener: socket.socket) -> None:
         local = _LocalParts(
             container.make_connections(f"{origin}{CONNECTED}"),
             container.make_agent_calls(),
+            container.endpoint.model_provider_url,
         )
         hosts = hosts_of(origin, listener)
         parts, sender = _parts(container, relay, chat, issuer, origin=origin, hosts=hosts, local=local)
@@ -209,6 +211,7 @@ def _parts(
         discord=container.discord_door(),
         connections=local.connections if local else None,
         agent_calls=local.agent_calls if local else None,
+        model_provider_url=local.model_provider_url if local else "",
         callers=callers,
         a2a=called.application,
     )

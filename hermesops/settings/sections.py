@@ -306,6 +306,13 @@ class ConsoleSettings(Section):
         pattern=r"^(https://[a-z0-9.-]+(:[0-9]{1,5})?)?$",
         description="Origin of the served console, https://HOST, a name of its own; empty: it is not served",
     )
+    networks: str = Field(
+        "",
+        max_length=1000,
+        pattern=r"^(anywhere|[0-9a-f.:]{2,39}/[0-9]{1,3}(,[0-9a-f.:]{2,39}/[0-9]{1,3})*)?$",
+        description="Networks whose browsers reach the served console, as 203.0.113.0/24,198.51.100.7/32, or anywhere: "
+        "then the sign-in alone keeps others out; empty: anywhere in the local world, and refused on AWS",
+    )
     issuer: str = Field("", pattern=_WEB, description="Issuer of operators' tokens, as their claim iss has it")
     client_id: str = Field(
         "", max_length=128, description="Client of the issuer by which operators sign in; their tokens are for it"

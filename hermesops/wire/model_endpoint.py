@@ -13,7 +13,11 @@ API_MODES = ("chat_completions", "codex_responses")
 ``hermes_cli/runtime_provider.py`` of hermes-agent 0.19.0; the others need a vendor's own package."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
-_URL = re.compile(r"https://[a-z0-9.-]{4,253}(?:/[A-Za-z0-9._~-]{1,64}){0,8}")
+_HOST = r"https://[a-z0-9.-]{4,253}"
+_OF_WORLD = r"http://(?:10|127|172|192)(?:\.[0-9]{1,3}){3}:[0-9]{1,5}"
+"""A stand-in in a local world's own network, which machines reach as they reach its router there."""
+
+_URL = re.compile(rf"(?:{_HOST}|{_OF_WORLD})(?:/[A-Za-z0-9._~-]{{1,64}}){{0,8}}")
 _MODE = re.compile("|".join(API_MODES))
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}")
 _KEY = re.compile(r"[A-Za-z0-9._~+/=:-]{8,512}")

@@ -465,6 +465,31 @@ async def test_a_certificate_that_was_revoked_is_replaced_by_the_role(host: Host
     assert "hermesops_relay_requests_total" in await host.run(asking)
 
 
+async def test_hermesops_of_the_host_issues_the_consoles_certificate_and_keeps_one_that_lasts(host: Host) -> None:
+    """As on AWS, where nobody brings keys to a host."""
+    role, home = "hermes_platform_console", "/var/lib/hermesops-console"
+    own = {f"{role}_issues_credentials": True, f"{role}_certificate": "", f"{role}_key": ""}
+    before = await host.run(f"cat {home}/registry-client.crt")
+    done = await host.apply((role,), own)
+    assert done.status == "done", done.failure
+    issued = await host.run(f"cat {home}/registry-client.crt")
+    assert issued != before
+    subject = await host.run(f"openssl x509 -in {home}/registry-client.crt -noout -subject")
+    assert "hermesops-console" in subject
+    assert issued == await host.run(f"cat /var/lib/hermesops/{ENVIRONMENT}/of-console/client.crt")
+    folder = f"/var/lib/hermesops/{ENVIRONMENT}/of-console"
+    modes = await host.run(f"stat --format='%a %U' {folder} {folder}/client.key")
+    assert modes.splitlines() == ["700 hermesops", "600 hermesops"]
+    assert (await host.run(f"systemctl is-active {CONSOLE}")).strip() == "active"
+    again = await host.apply((role,), own)
+    assert (again.status, again.changed) == ("done", ()), again
+    entries = await host.run(
+        f"runuser -u hermesops -- env HOME=/var/lib/hermesops HERMESOPS_ENV={ENVIRONMENT} "
+        f"HERMESOPS_HOME=/var/lib/hermesops {HERMESOPS} audit log --json"
+    )
+    assert entries.count('"client_certificate_issued"') == 1
+
+
 async def test_units_are_locked_down_as_their_siblings(host: Host) -> None:
     for unit in (*UNITS, CONNECTIONS, CONNECTOR, "hermesops-relay", "hermes-platform-edge"):
         line = (await host.run(f"systemd-analyze security --no-pager {unit} | tail -1")).strip()

@@ -35,6 +35,8 @@ class Endpoint:
         messengers: Settings of the bots at the local world's stand-ins of messengers; empty where there are none.
         phone_url: The local world's phone, which shows chats in messengers; empty where there is none.
         connector_url: The local world's connector as machines reach it; empty where there is none.
+        model_provider_url: The local world's stand-in of a model provider for users' own keys, as machines and this
+            computer reach it; empty where there is none.
         composio_url: The local world's Composio; empty where there is none.
         composio_key: Of its project.
     """
@@ -57,6 +59,7 @@ class Endpoint:
     messengers: Mapping[str, str] = field(default_factory=dict)
     phone_url: str = ""
     connector_url: str = ""
+    model_provider_url: str = ""
     composio_url: str = ""
     composio_key: str = field(default="", repr=False)
 
@@ -101,6 +104,7 @@ def local_endpoint(world_file: Path) -> Endpoint:
             messengers={str(name): str(value) for name, value in world.get("messengers", {}).items()},
             phone_url=str(world.get("phone_url", "")),
             connector_url=str(world.get("connector_url", "")),
+            model_provider_url=str(world.get("model_provider_url", "")),
             composio_url=str(world.get("composio_url", "")),
             composio_key=_composio_key(world),
         )

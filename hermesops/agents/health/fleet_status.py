@@ -95,6 +95,7 @@ class Fleet:
         unread: str = "",
         troubled: Collection[Condition] | None = None,
         most: int | None = None,
+        text: str = "",
     ) -> FleetStatus:
         """The state of the instances that a selector takes; of the whole fleet when it has no conditions.
 
@@ -103,7 +104,7 @@ class Fleet:
             alerts: Open alerts of the whole fleet, the most urgent first.
             unread: Why there are none, where they could not be read.
             troubled: As ``conditions`` of ``foremost``.
-            most: As there.
+            most: As there; ``text`` as well.
         """
         registry, is_part = self.registry, bool(selector.conditions)
         now = registry.now()
@@ -118,7 +119,7 @@ class Fleet:
             ending = tuple(instance for instance in ending if instance.id in ids)
             unfinished = tuple(operation for operation in unfinished if operation.instance_id in ids)
         stopped, at_work = at_rest(unfinished, self._leased())
-        first = foremost(health, alerts, now, conditions=troubled, most=most)
+        first = foremost(health, alerts, now, conditions=troubled, most=most, text=text)
         return FleetStatus(
             health=health,
             instances=selected(health, conditions),

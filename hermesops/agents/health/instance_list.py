@@ -104,35 +104,45 @@ class InstanceList:
         )
         return tuple(row for row in rows if selector is None or selector.takes(row.fields))
 
-    def part(self, selector: Selector, begin: int, count: int) -> ListedPart:
+    def part(self, selector: Selector, begin: int, count: int, *, text: str = "") -> ListedPart:
         """Some of the instances that ``read`` lists; whole rows are read of these alone.
 
         Args:
             begin: Number of the first one, from 0.
+            text: Words that occur in what names an instance, each of them; capitals make no difference.
+
+        Raises:
+            UsageError: The text is too long.
         """
         registry = self.registry
-        health = fleet_health(registry, cells=selector.values("cell"))
-        regions = {cell.cell: cell.region for cell in health.cells}
-        chosen = self._ids(health, selector)
+        health = fleet_health(registry, cells=selector.values("cell")) if selector.conditions else None
+        chosen = self._ids(health, selector, text) if health else registry.fleet.search(text)
         shown = chosen[begin : begin + count]
+        instances = registry.instances.list_by_id(shown)
+        if not instances:
+            return ListedPart((), chosen)
+        if health is None:
+            health = fleet_health(registry, cells={instance.cell for instance in instances})
+        regions = {cell.cell: cell.region for cell in health.cells}
         releases = registry.rollout_targets.recorded_releases(shown)
         rows = (
             ListedInstance(
                 instance, regions[instance.cell], health.judgements.get(instance.id), releases.get(instance.id)
             )
-            for instance in registry.instances.list_by_id(shown)
+            for instance in instances
             if instance.cell in regions
         )
         return ListedPart(tuple(rows), chosen)
 
-    def _ids(self, health: "FleetHealth", selector: Selector) -> tuple["InstanceId", ...]:
-        """The ids of the instances that a selector takes, oldest first."""
+    def _ids(self, health: "FleetHealth", selector: Selector, text: str) -> tuple["InstanceId", ...]:
+        """The ids of the instances that a selector takes and whose names have each word of a text, oldest first."""
         releases = self.registry.rollout_targets.recorded_releases() if selector.values("release") else {}
+        found = frozenset(self.registry.fleet.search(text)) if text.split() else None
         taken = [
             instance
             for cell in health.cells
             for instance in cell.instances
-            if not selector.conditions or selector.takes(_fields(cell, instance, health, releases))
+            if (found is None or instance.id in found) and selector.takes(_fields(cell, instance, health, releases))
         ]
         return tuple(instance.id for instance in sorted(taken, key=attrgetter("place")))
 

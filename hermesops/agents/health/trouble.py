@@ -72,6 +72,7 @@ def foremost(
     *,
     conditions: "Collection[Condition] | None" = None,
     most: int | None = None,
+    text: str = "",
 ) -> Foremost:
     """The first of everything that is wrong: alerts about no single agent, then agents, the worst condition first.
 
@@ -81,7 +82,9 @@ def foremost(
         alerts: Open ones, the most urgent first; those whose cause is over do not count.
         conditions: Agents in one of them alone, and no other alerts; ``None`` for everything.
         most: How many that are wrong, and how many that are unknown, are listed; ``None`` for all.
+        text: Words that each of them has in its names, reasons or alerts; capitals make no difference.
     """
+    words = text.casefold().split()
     firing = [alert for alert in alerts if not alert.ending]
     of_agent: defaultdict[str, list[OpenAlert]] = defaultdict(list)
     for alert in firing:
@@ -89,13 +92,33 @@ def foremost(
     judged = selected(health, _IN_TROUBLE if conditions is None else _IN_TROUBLE.intersection(conditions))
     unknown, unwell = list[JudgedInstance](), list[JudgedInstance]()
     for instance in judged:
+        if words and not _has(words, _words_of(instance, of_agent.get(instance.instance.id, ()))):
+            continue
         is_unknown = instance.judgement.condition is Condition.UNKNOWN and instance.instance.id not in of_agent
         (unknown if is_unknown else unwell).append(instance)
     known = {instance.instance.id for instance in unwell} if firing else frozenset[str]()
     others = [alert for alert in firing if alert.alert.instance not in known] if conditions is None else []
+    others = [alert for alert in others if _has(words, _words_of_alert(alert))]
     wrong = [*map(_of_alert, others[:most]), *(_of_agent(each, of_agent, now) for each in unwell[:most])]
     doubtful = [_of_agent(each, of_agent, now) for each in unknown[:most]]
     return Foremost((*wrong[:most], *doubtful), len(others) + len(unwell), len(unknown))
+
+
+def _has(words: "Sequence[str]", texts: "Sequence[str]") -> bool:
+    """Whether each of these small words occurs in the texts."""
+    content = "\n".join(texts).casefold() if words else ""
+    return all(word in content for word in words)
+
+
+def _words_of(judged: JudgedInstance, alerts: "Sequence[OpenAlert]") -> "list[str]":
+    instance, judgement = judged.instance, judged.judgement
+    names = [instance.user, instance.id, judged.cell, instance.plan.value, judgement.condition.value]
+    return [*names, *judgement.reasons, *(word for alert in alerts for word in _words_of_alert(alert))]
+
+
+def _words_of_alert(alert: "OpenAlert") -> "list[str]":
+    facts = alert.alert
+    return [alert.user, facts.cell, facts.name, facts.figure, facts.summary]
 
 
 def within(alerts: "Sequence[OpenAlert]", health: FleetHealth) -> "tuple[OpenAlert, ...]":

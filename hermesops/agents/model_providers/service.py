@@ -55,7 +55,8 @@ class ModelProviders:
             UnverifiedKeyError: Nobody knows whether it accepts the key.
         """
         before = self.registry.instance_secrets.settings(instance.id).provider
-        choice = completed(before, provider, model=model, key=key, base_url=base_url)
+        world_address = self.client.world_address()
+        choice = completed(before, provider, model=model, key=key, base_url=base_url, world_address=world_address)
         self.report(f"asking {choice.facts.title} about the key")
         return await self._verified(choice, may_be_unknown=may_be_unknown)
 

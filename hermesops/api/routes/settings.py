@@ -124,7 +124,8 @@ async def change_settings(
     if not changes:
         raise UsageError("no setting is named")
     if (provider := body.provider) and provider.id and provider.key:  # refused before anything is kept
-        choose(provider.id, model=provider.model, key=provider.key, base_url=provider.base_url)
+        own = parts.model_provider_url
+        choose(provider.id, model=provider.model, key=provider.key, base_url=provider.base_url, world_address=own)
     await parts.chat.account(user)
     content = {"changes": changes, "tag": if_match.strip('"')}
     view = await parts.requests.ask(user, RequestKind.SETTINGS, f"settings-{uuid4()}", content)

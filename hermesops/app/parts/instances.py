@@ -67,7 +67,10 @@ def model_providers(container: "Container") -> "ModelProviders":
     from hermesops.base.network.public_hosts import internet
     from hermesops.vendor.model_providers.client import ModelProviderClient
 
-    return ModelProviders(container.registry, ModelProviderClient(internet()), container.report)
+    def world_address() -> str:
+        return container.endpoint.model_provider_url if container.env.is_local else ""
+
+    return ModelProviders(container.registry, ModelProviderClient(internet(), world_address), container.report)
 
 
 def mass_changes(container: "Container") -> "MassChanges":

@@ -1,12 +1,13 @@
 """``hermesops console``: the operators' pages, for this computer's browser, or as a service for several operators."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from hermesops.base.extras import Extra, require
 from hermesops.cli import context
-from hermesops.cli.console import is_json, result
+from hermesops.cli.console import Why, is_json, result
 from hermesops.cli.groups.noun import Group, Noun
 from hermesops.cli.listener import inherited, listen, serve_until_signal
 
@@ -74,3 +75,23 @@ def serve(
     container = ConsoleContainer(given.env, given.report, given.warn)
     server = inherited(descriptor) if descriptor >= 0 else listen(bind, "console", "serve")
     context.run(serve_until_signal(server, serve_console(container, server), "the console"))
+
+
+@app.command()
+def credentials(
+    out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Gets the files; nobody else may read it.")],
+    reason: Why = "",
+) -> None:
+    """Issue the certificate with which the served console of a platform's host asks monitoring.
+
+    FOLDER gets client.crt and client.key, for 90 days; a certificate that lasts for a month stays. It opens figures and
+    alerts, no log of an agent, and nothing of the registry. Roles of a host on AWS run this there. stack up platform
+    does it for a local world's host.
+    """
+    from hermesops.platform.parts.console import PROCESS
+    from hermesops.views.access import certificates as shapes
+
+    issued = context.compose().host_certificates.issue_client(PROCESS, out, why=reason)
+    changed = f"wrote {', '.join(issued.changed)}" if issued.changed else "the certificate is good"
+    lines = [f"{issued.folder}: {changed}; it ends on {issued.not_after:%Y-%m-%d}"]
+    result("console-credentials", shapes.host(issued), lines)

@@ -48,8 +48,8 @@ Vendors = Annotated[
     bool,
     typer.Option(
         "--vendors",
-        help="Also run stand-ins of vendors, from now on: Stripe's pages, where nobody pays, and messengers "
-        "with a phone.",
+        help="Also run stand-ins of vendors, from now on: Stripe's pages, where nobody pays, messengers with a "
+        "phone, and a model provider for users' own keys.",
     ),
 ]
 
@@ -253,9 +253,19 @@ def _show(status: "WorldStatus") -> None:
         *([f"metrics {status.monitoring_url}"] if status.monitoring_url else []),
         *([f"chat    {status.users_url}/hermes-max/chat"] if status.users_url else []),
         *([f"phone   {status.phone_url}"] if status.phone_url else []),
+        *_own_provider(status.model_provider_url, status.model_provider_keys_file),
         *([f"sockets {status.connector_url}/relay  (of agents, for messengers)"] if status.connector_url else []),
         "",
     ]
     result("local-status", {}, lines)
     machines = sorted(status.machines, key=itemgetter("name"))
     table("local-status", "machines", ("name", "status", "slug", "ip", "message"), machines, "no machines")
+
+
+def _own_provider(url: str, keys_file: str) -> list[str]:
+    """Lines about the stand-in of a provider for users' own keys; none in a world without vendors."""
+    if not url:
+        return []
+    use = ("--provider", "custom", "--base-url", url, "--model", "world-small", "--key-from", keys_file)
+    told = advice("an agent asks it after", ("instance", "model-provider", "USER", *use, "--reason", "WHY"))
+    return [f"own     {url}  (model provider of users' own keys; key in {keys_file})", f"        {told}"]

@@ -7,7 +7,6 @@ from urllib.parse import parse_qs
 from hermesops.base.typed_values import one_of
 from hermesops.model.fleet.health import Condition
 from hermesops.views.agents import fleet as shapes
-from hermesops.views.listing import containing
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
@@ -41,10 +40,11 @@ def shown(container: "Container", name: str, known: "KnownAlerts") -> Mapping[st
         known.open,
         unread=known.unread,
         troubled={one_of(Condition, health, "health")} if health else None,
-        most=None if text else MOST,
+        most=MOST,
+        text=text,
     )
     shape: dict[str, Any] = shapes.status(status)
-    rows = containing(shape.pop("trouble"), text)
+    rows = shape.pop("trouble")
     wrong, unknown = [row for row in rows if not _is_unknown(row)], [row for row in rows if _is_unknown(row)]
     cells = shape.pop("cells")
     return {
@@ -52,9 +52,9 @@ def shown(container: "Container", name: str, known: "KnownAlerts") -> Mapping[st
         "cells": cells if len(cells) <= _CELLS else sorted(cells, key=_is_healthy)[:_CELLS],
         "cell_count": len(cells),
         "wrong": wrong[:MOST],
-        "wrong_count": len(wrong) if text else status.wrong,
+        "wrong_count": status.wrong,
         "unknown": unknown[:MOST],
-        "unknown_count": len(unknown) if text else status.unknown,
+        "unknown_count": status.unknown,
         "conditions": _counted(shape["by_health"]),
     }
 

@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
-from hermesops.console.paging import MOST, Page, number_of, page_of, pages_of
+from hermesops.console.paging import MOST, Page, number_of, pages_of
 from hermesops.model.ids import InstanceId
 from hermesops.views import operations as operation_shapes
 from hermesops.views.access import certificates as certificate_shapes
 from hermesops.views.agents import backups as backup_shapes
 from hermesops.views.agents import instances as shapes
-from hermesops.views.listing import containing
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
@@ -33,29 +32,19 @@ def listed(container: "Container", name: str) -> Mapping[str, Any]:
     """
     query = {key: values[0] for key, values in parse_qs(name).items()}
     where, text, number = query.get("where", ""), query.get("q", ""), query.get("page", "1")
-    if text:
-        return {"page": vars(page_of(_containing(container, where, text), number))}
     instances, wanted, at = container.instance_list, number_of(number), container.now()
     selector = instances.selector(where)
-    part = instances.part(selector, (wanted - 1) * MOST, MOST)
+    part = instances.part(selector, (wanted - 1) * MOST, MOST, text=text)
     pages = pages_of(len(part.ids))
     if wanted > pages:  # the list has become shorter
-        wanted, part = pages, instances.part(selector, (pages - 1) * MOST, MOST)
+        wanted, part = pages, instances.part(selector, (pages - 1) * MOST, MOST, text=text)
     return {"page": vars(Page([shapes.listed(row, at) for row in part.rows], wanted, pages, len(part.ids)))}
 
 
 def chosen(container: "Container", where: str, text: str) -> Sequence[InstanceId]:
     """The ids of all instances that match a selector and a text. Raises as ``listed``."""
-    if text:
-        return [InstanceId(row["instance_id"]) for row in _containing(container, where, text)]
     instances = container.instance_list
-    return instances.part(instances.selector(where), 0, 0).ids
-
-
-def _containing(container: "Container", where: str, text: str) -> Sequence[Mapping[str, Any]]:
-    """Shapes of instances: a text may be anywhere in them."""
-    instances, at = container.instance_list, container.now()
-    return containing([shapes.listed(row, at) for row in instances.read(instances.selector(where))], text)
+    return instances.part(instances.selector(where), 0, 0, text=text).ids
 
 
 def shown(container: "Container", instance_id: str) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from hermesops.base.network.http import client
 from hermesops.base.waiting import pause
 from hermesops.errors import HermesError
 from hermesops.localcloud.model_router import scripted_model
-from hermesops.localcloud.model_router.scripted_model import Answer, answer_to
+from hermesops.localcloud.model_router.scripted_model import Answer, answer_to, messages_of, tools_of
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import ModelRequestRow, now
 from hermesops.model.billing.model_usage import Usage
@@ -150,7 +150,7 @@ class Router:
             return JSONResponse(_error("the model does not answer now", code=str(status)), status)
         if self._upstream and self._http:
             return await self._ask_upstream(self._http, self._upstream, instance, model, body)
-        answer = answer_to(_messages_of(completion), _tools_of(completion))
+        answer = answer_to(messages_of(completion), tools_of(completion))
         self._use(instance, model, 200, scripted_model.usage(answer.content, len(body)))
         return await _scripted(completion, model, answer, len(body))
 
@@ -219,17 +219,6 @@ async def _scripted(completion: Mapping[str, object], model: str, answer: Answer
         events = scripted_model.stream(request_id, created, model, answer.content, length)
         return StreamingResponse(events, media_type="text/event-stream")
     return JSONResponse(scripted_model.whole(request_id, created, model, answer.content, length))
-
-
-def _tools_of(completion: Mapping[str, object]) -> frozenset[str]:
-    tools = completion.get("tools")
-    functions = [tool.get("function") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
-    return frozenset(str(function.get("name")) for function in functions if isinstance(function, dict))
-
-
-def _messages_of(completion: Mapping[str, object]) -> list[Mapping[str, object]]:
-    messages = completion["messages"]
-    return [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
 
 
 def _refusal(refused: Refused) -> Response:

@@ -76,6 +76,19 @@ def text_of(message: Mapping[str, object]) -> str:
     return ""
 
 
+def tools_of(completion: Mapping[str, object]) -> frozenset[str]:
+    """Names of the tools that a request offers."""
+    tools = completion.get("tools")
+    functions = [tool.get("function") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    return frozenset(str(function.get("name")) for function in functions if isinstance(function, dict))
+
+
+def messages_of(completion: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """The messages of a request, oldest first."""
+    messages = completion["messages"]
+    return [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
+
+
 def whole(request_id: str, created: int, model: str, content: Say | Call, prompt_length: int) -> dict[str, object]:
     """The answer to a request that did not ask for a stream."""
     message: dict[str, object] = {"role": "assistant", "content": None}

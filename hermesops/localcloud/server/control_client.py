@@ -28,6 +28,8 @@ class WorldStatus:
         users_url: Of the users' API, which the first browser starts.
         phone_url: Of the phone, by which a person writes to an agent; empty in a world without vendors.
         connector_url: Of the connector, which the first agent's socket or message starts; empty as ``phone_url``.
+        model_provider_url: Of the stand-in of a model provider for users' own keys; empty as ``phone_url``.
+        model_provider_keys_file: Has its keys, a key a line; empty as ``phone_url``.
     """
 
     is_up: bool
@@ -50,6 +52,8 @@ class WorldStatus:
     users_url: str = ""
     phone_url: str = ""
     connector_url: str = ""
+    model_provider_url: str = ""
+    model_provider_keys_file: str = ""
 
 
 class ControlClient:

@@ -49,6 +49,8 @@ from hermesops.localcloud.vendors.composio.composio import LocalComposio
 from hermesops.localcloud.vendors.issuer import PREFIX as ISSUER
 from hermesops.localcloud.vendors.issuer import LocalIssuer, Person
 from hermesops.localcloud.vendors.messengers import Messengers
+from hermesops.localcloud.vendors.model_provider import KEY_PREFIX, LocalModelProvider
+from hermesops.localcloud.vendors.model_provider import PREFIX as MODEL_PROVIDER
 from hermesops.localcloud.vendors.phone.phone import PREFIX as PHONE
 from hermesops.localcloud.vendors.phone.phone import to_page
 from hermesops.localcloud.vendors.stripe.books import PRICES
@@ -143,7 +145,9 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
             facts["users_url"] = await stack.enter_async_context(opened_users)
         others = await _opened_vendors(stack, files, where, facts, people)
         sockets: Mapping[bytes, Serve] = {}
+        models = router.app()
         if files.stripe.exists():
+            models = _with_provider(models, files, where, facts)
             wanted = asyncio.Event()
             fault = functools.partial(_messenger_fault, parts.faults)
             messengers = await stack.enter_async_context(_messengers(files, where, facts, wanted.set, fault))
@@ -159,7 +163,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         proxy = Proxy(api, store, parts.fleet.broker, parts.faults)
         listeners = [
             Listener(SilenceLimit(proxy, parts.faults), api_socket, _upgrading(sockets, proxy.upgrade)),
-            Listener(router.app(), model_socket),
+            Listener(models, model_socket),
         ]
         stack.callback(files.world.unlink, missing_ok=True)
 
@@ -360,6 +364,17 @@ async def _stripe(files: WorldFiles, where: Serving, facts: dict[str, object]) -
         yield [Mount(STRIPE, routes=stripe.routes())]
     finally:
         await stripe.close()
+
+
+def _with_provider(router: Starlette, files: WorldFiles, where: Serving, facts: dict[str, object]) -> Starlette:
+    """The model router, and beside it, where machines reach both, a stand-in of a provider of users' own keys."""
+    key_of(files.own_provider_keys, KEY_PREFIX)
+    provider = LocalModelProvider(files.own_provider_keys)
+    facts |= {
+        "model_provider_url": f"{where.model_base_url.removesuffix('/v1')}{MODEL_PROVIDER}",
+        "model_provider_keys_file": str(files.own_provider_keys),
+    }
+    return Starlette(routes=[Mount(MODEL_PROVIDER, routes=provider.routes()), Mount("/", app=router)])
 
 
 @contextlib.asynccontextmanager

@@ -22,6 +22,7 @@ class WorldFiles:
         model_key: Signs instances' tokens of the model router.
         composio_key: Of the project at the world's Composio.
         provider_key: With it the platform's router asks the world's, as it would a model's provider.
+        own_provider_keys: Of users at the world's stand-in of a model provider, a key a line.
         base: Names the base of the world's machines and images, once it has been up.
         lock: Held by the server; contains its process id.
         object_store: Folder of the object store's data and log.
@@ -49,6 +50,7 @@ class WorldFiles:
         self.api_key = folder / "api.key"
         self.model_key = folder / "model.key"
         self.provider_key = folder / "provider.key"
+        self.own_provider_keys = folder / "own-provider.keys"
         self.composio_key = folder / "composio.key"
         self.composio = folder / "composio.json"
         self.database = folder / "world.db"

@@ -304,6 +304,7 @@ class World:
             files.api_key,
             files.model_key,
             files.provider_key,
+            files.own_provider_keys,
             files.object_store_key,
             files.composio_key,
             *files.stripe_keys,

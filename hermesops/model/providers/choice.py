@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from hermesops.errors import Hint, UsageError
 from hermesops.model.providers.provider import ModelNames, ModelProvider
-from hermesops.model.providers.table import BY_ID, FOREIGN_SIGN_INS, PROVIDERS
+from hermesops.model.providers.table import BY_ID, CUSTOM, FOREIGN_SIGN_INS, PROVIDERS
 
 LONGEST_KEY, LONGEST_MODEL, LONGEST_ADDRESS = 512, 128, 256
 
@@ -73,11 +73,20 @@ class ProviderChoice:
 
 
 def completed(
-    before: ProviderChoice | None, provider: str, *, model: str, key: str = "", base_url: str = ""
+    before: ProviderChoice | None,
+    provider: str,
+    *,
+    model: str,
+    key: str = "",
+    base_url: str = "",
+    world_address: str = "",
 ) -> ProviderChoice:
     """Check a choice that may leave out what stays: model, key and address of the same provider.
 
     The key stays at its address only.
+
+    Args:
+        world_address: As of ``choose``.
 
     Raises:
         UsageError: As ``choose``; or the key is left out and there is none for this provider and address.
@@ -85,20 +94,24 @@ def completed(
     kept = before if before and before.provider == provider else None
     model = model or (kept.model if kept else "")
     if key:
-        return choose(provider, model=model, key=key, base_url=base_url or (kept.base_url if kept else ""))
+        address = base_url or (kept.base_url if kept else "")
+        return choose(provider, model=model, key=key, base_url=address, world_address=world_address)
     if kept is None or base_url.rstrip("/") not in {"", kept.base_url}:
         raise UsageError("give the key of this provider")
-    return choose(provider, model=model, key=kept.key, base_url=kept.base_url)
+    return choose(provider, model=model, key=kept.key, base_url=kept.base_url, world_address=world_address)
 
 
-def choose(provider: str, *, model: str, key: str, base_url: str = "") -> ProviderChoice:
+def choose(provider: str, *, model: str, key: str, base_url: str = "", world_address: str = "") -> ProviderChoice:
     """Check a choice; whether the provider accepts the key is another question.
+
+    Args:
+        world_address: Address of a local world's stand-in, the one that may be none of the internet; empty for none.
 
     Raises:
         UsageError: A part is malformed, or contradicts another; the message never repeats the key.
     """
     facts = _known(provider)
-    address = _address(facts, base_url.strip())
+    address = _address(facts, base_url.strip(), world_address)
     _check_key(facts, key)
     _check_model(facts, model)
     return ProviderChoice(facts.id, model, key, address)
@@ -128,13 +141,15 @@ def _known(provider: str) -> ModelProvider:
     )
 
 
-def _address(facts: ModelProvider, text: str) -> str:
+def _address(facts: ModelProvider, text: str, world_address: str) -> str:
     if not facts.needs_address:
         if text.rstrip("/") not in {"", facts.base_url}:
             raise UsageError(
                 f"{facts.title} has an address of its own: leave yours out, or use custom", field="base_url"
             )
         return ""
+    if world_address and facts.id == CUSTOM and text.rstrip("/") == world_address:
+        return world_address
     return address_of(facts, text)
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from hermesops.base import assets
 from hermesops.base.extras import Extra, require
 from hermesops.errors import Hint, UsageError
+from hermesops.infra.stacks.platform.served_console import served_console
 from hermesops.infra.stacks.platform.spec import PROJECT, Place, PlatformSpec, read_sizes
 from hermesops.infra.stacks.platform.users_half import users_half
 from hermesops.machines.converge.variables import literal
@@ -44,7 +45,7 @@ def platform_spec(env: Environment, backend: str) -> PlatformSpec:
             f"environment {env.name} has no file {file}", hint="pulumi/platform/README.md describes the file"
         )
     spec = PlatformSpec(place, read_sizes(file.read_text(), str(file)), literal(handed_settings(env)))
-    users_half(spec)  # refuses names that no load balancer can have
+    served_console(spec, users_half(spec))  # refuses names that no load balancer can have
     refuse_long(spec)
     return spec
 

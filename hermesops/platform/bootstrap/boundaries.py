@@ -23,6 +23,9 @@ from hermesops.platform.bootstrap.spec import BootstrapSpec
 _ID = "-".join("?" * length for length in (8, 4, 4, 4, 12))
 """An instance's id, which ends the name of its user: no person is called so."""
 
+_ROLES_BY_TOKEN = ("router", "hermes_api", "connections", "connector", "console")
+"""Roles of the database that processes of a host authenticate as, by tokens of IAM."""
+
 
 def boundaries(spec: BootstrapSpec) -> Mapping[str, Policy]:
     """The policies that bound others, by name."""
@@ -76,7 +79,7 @@ def _on_services(spec: BootstrapSpec) -> list[dict[str, Any]]:
         allow(
             "LoginsOfServices",
             ["rds-db:connect"],
-            [spec.arn("rds-db", f"dbuser:*/{role}") for role in ("router", "hermes_api", "connections", "connector")],
+            [spec.arn("rds-db", f"dbuser:*/{role}") for role in _ROLES_BY_TOKEN],
         ),
         allow(
             "Messages",

@@ -8,7 +8,10 @@ from hermesops.platform.host import CertificatePairs, HostAddress
 from hermesops.platform.parts.control import host_console_settings
 from hermesops.settings.environment import Environment
 
-_HOME = "/var/lib/hermesops-console"
+PROCESS = "hermesops-console"
+"""Name of the process in its certificate, and of its user."""
+
+_HOME = f"/var/lib/{PROCESS}"
 
 OF_WORLD = {"viewers": "viewers", "operators": "operators", "admins": "admins"}
 """Groups of the world's issuer by the setting of the role that they give."""
@@ -31,7 +34,7 @@ class ConsolePart:
     async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
         """Variables of the role; adds a certificate for database and monitoring unless the host's is good."""
         del at
-        certificate, key = await pairs.client("hermesops-console", f"{_HOME}/registry-client.crt")
+        certificate, key = await pairs.client(PROCESS, f"{_HOME}/registry-client.crt")
         return {
             "environment": self.environment,
             "settings": self.settings,

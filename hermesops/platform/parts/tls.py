@@ -116,21 +116,53 @@ class HostCertificates:
         private_folder(folder)
         authority, now = self.load_authority(), datetime.now(UTC)
         written = dict[str, str]()
-        server, own = _read(folder / "server.crt"), _read(folder / "client.crt")
+        server = _read(folder / "server.crt")
         if anew or not (is_good(server, names, authority, now) and _has_key(folder, "server")):
             written |= _pair("server", server_pair(authority, names))
-        if anew or not (is_of_caller(own, caller, authority, now) and _has_key(folder, "client")):
-            written |= _pair("client", client_pair(authority, caller))
+        written |= _client(folder, caller, authority, now, anew=anew)
         authorities = "".join(self.registry.certificates.list_authorities())
         if _read(folder / "authorities.crt") != authorities:
             written["authorities.crt"] = authorities
-        for name in sorted(written, key=lambda name: not name.endswith(".key")):
-            replace_secret(folder / name, written[name])
+        _write(folder, written)
         ends = min(_end_of(folder / f"{name}.crt") for name in ("server", "client"))
         if written:
             after = {"names": names, "client": client, "files": sorted(written), "not_after": ends.isoformat()}
             self.registry.audit.append("host_certificate_issued", f"host/{names[0]}", why=why, after=after)
         return HostFiles(folder, tuple(names), tuple(sorted(written)), ends)
+
+    def issue_client(self, client: str, folder: Path, *, why: str) -> HostFiles:
+        """Write the certificate and key with which a process of this host asks others; those that last a month stay.
+
+        Args:
+            client: Name of the process in the certificate.
+            why: For the audit.
+
+        Raises:
+            UsageError: There is no reason.
+            RefusedError: Others than its owner may read the folder, or the authority's key is not to be had.
+        """
+        require_reason(why, "console", "credentials", "--out", str(folder))
+        private_folder(folder)
+        caller = CallerName(self.environment, client)
+        written = _client(folder, caller, self.load_authority(), datetime.now(UTC), anew=False)
+        _write(folder, written)
+        ends = _end_of(folder / "client.crt")
+        if written:
+            after = {"client": client, "files": sorted(written), "not_after": ends.isoformat()}
+            self.registry.audit.append("client_certificate_issued", f"host/{client}", why=why, after=after)
+        return HostFiles(folder, (client,), tuple(sorted(written)), ends)
+
+
+def _client(folder: Path, caller: CallerName, authority: Authority, now: datetime, *, anew: bool) -> Mapping[str, str]:
+    """A client's certificate and key, by the names of their files; none where those of the folder are good."""
+    is_held = is_of_caller(_read(folder / "client.crt"), caller, authority, now) and _has_key(folder, "client")
+    return {} if is_held and not anew else _pair("client", client_pair(authority, caller))
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files of a folder, keys first: whoever is interrupted finds a certificate that is not its key's."""
+    for name in sorted(files, key=lambda name: not name.endswith(".key")):
+        replace_secret(folder / name, files[name])
 
 
 def _pair(name: str, certificate: OwnedCertificate) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from hermesops.agents.relay.admission import CallerAdmission
 from hermesops.agents.relay.routes import API, CONNECTOR
 from hermesops.base.narration import Reporter
 from hermesops.errors import UnavailableError
+from hermesops.infra.stacks.platform.served_console import networks_of
 from hermesops.localcloud.vendors.issuer import CLIENT
 from hermesops.localcloud.vendors.users_door import UsersDoor, write_door
 from hermesops.model.connections.service import BY_SLUG
@@ -307,7 +308,13 @@ class UsersHalf:
         console = console_part(self.env, self.endpoint.issuer_url, self.world_port)
         behind += [console] if console else []
         host = urlsplit(self.env.settings.console.origin).hostname or ""
-        has = {"has_connections": bool(self.project_key), "has_connector": self.has_connector, "console_host": host}
+        networks = list(networks_of(self.env.settings.console.networks)) if host else []
+        has = {
+            "has_connections": bool(self.project_key),
+            "has_connector": self.has_connector,
+            "console_host": host,
+            "console_networks": networks,
+        }
         return [api, *behind, PlainPart("hermes_platform_edge", {**has, **_OF_ALL})]
 
     def _connector(self, settings: Mapping[str, object]) -> ConnectorPart:

@@ -37,7 +37,6 @@ _AGAIN = timedelta(seconds=1)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=10)
 _WITHIN_S = 10.0
-_LONGEST_ANSWER = 64_000
 
 log = structlog.get_logger()
 

@@ -7,6 +7,8 @@ OpenRouter's (``/key``); Anthropic's and Azure's headers.
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import structlog
 
+from hermesops.base.network.http import own_client
 from hermesops.base.network.public_hosts import NotPublicError, PublicNetwork
 from hermesops.model.providers.choice import ProviderChoice
 from hermesops.model.providers.provider import KeyCheck
@@ -60,32 +63,49 @@ class ProviderReply:
 
 @dataclass(frozen=True)
 class ModelProviderClient:
-    """Asks model providers."""
+    """Asks model providers.
+
+    Attributes:
+        world_address: Address of a local world's stand-in, which is asked in clear, as its machines ask it; empty for
+            none.
+    """
 
     network: PublicNetwork
+    world_address: Callable[[], str] = lambda: ""
 
     async def ask(self, choice: ProviderChoice) -> ProviderReply:
         """Ask the chosen provider about the key, once; whatever fails on the way is no answer."""
         method, path = _PATHS[choice.facts.check]
         query = choice.facts.list_query if choice.facts.check is KeyCheck.MODELS else ""
-        parts = urlsplit(choice.address)
         content = _question(choice) if method == "POST" else None
         try:
             async with (
                 asyncio.timeout(WITHIN_S),
-                self.network.stream(
-                    method,
-                    parts.hostname or "",
-                    f"{parts.path}{path}{query}",
-                    headers=_headers(choice),
-                    content=content,
-                    within_s=WITHIN_S,
-                ) as response,
+                self._stream(choice, method, f"{path}{query}", content) as response,
             ):
                 return ProviderReply(response.status_code, await _body_of(response))
         except (NotPublicError, httpx.HTTPError, OSError, TimeoutError) as error:
             log.info("model_provider_does_not_answer", provider=choice.provider, why=type(error).__name__)
             return ProviderReply(0)
+
+    @asynccontextmanager
+    async def _stream(
+        self, choice: ProviderChoice, method: str, path: str, content: bytes | None
+    ) -> AsyncIterator[httpx.Response]:
+        """Send the request to the judged address of the provider's host, or to a local world's stand-in."""
+        parts, headers = urlsplit(choice.address), _headers(choice)
+        if choice.address == self.world_address():
+            async with (
+                own_client(timeout=WITHIN_S, follow_redirects=False) as client,
+                client.stream(method, f"{choice.address}{path}", content=content, headers=headers) as response,
+            ):
+                yield response
+            return
+        host, path = parts.hostname or "", f"{parts.path}{path}"
+        async with self.network.stream(
+            method, host, path, headers=headers, content=content, within_s=WITHIN_S
+        ) as response:
+            yield response
 
 
 def _question(choice: ProviderChoice) -> bytes:

@@ -214,6 +214,9 @@ async def test_filters_of_the_address_choose_the_rows(client: httpx.AsyncClient)
     assert await users("q=USER7") == ["user7"]
     assert len(await users("where=cell%3Dcell2")) == INSTANCES - 40
     assert await users("where=user%3Duser3&q=nothing") == []
+    assert await users("q=user7%00") == await users("q=user%25") == []
+    assert await users("q=user7%20cell1") == ["user7"]
+    assert (await client.get(f"/console/instances?q={'x+' * 9}")).status_code == 422
     refused = await client.get("/console/?where=colour%3Dred")
     assert (refused.status_code, "there is no field" in refused.text) == (422, True)
 

@@ -101,6 +101,7 @@ async def test_a_viewer_sees_every_page_and_no_change(console: ServedConsole, re
         *pages,
         *(f"/console/{name}" for name in OF_OPERATORS),
         instance,
+        "/console/instances?q=user1%20cell1",
         f"{instance}/report",
         f"{instance}/timeline",
         "/console/assets/console.js",

@@ -384,6 +384,9 @@ async def test_other_networks_do_not_reach_the_console(tmp_path: Path, root: Pat
 
         assert await status(CONSOLE, "203.0.113.7") == 200
         assert await status(CONSOLE, "198.51.100.7") == 403
+        assert await status(CONSOLE, "203.0.113.7, 198.51.100.7") == 403, "a forged address opens nothing"
+        for spelled in (CONSOLE.upper(), f"{CONSOLE}.", f"{CONSOLE}:8449"):
+            assert await status(spelled, "198.51.100.7") == 403, spelled
         assert await status(ORIGIN, "198.51.100.7") == 200
 
 

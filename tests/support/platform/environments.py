@@ -25,12 +25,18 @@ USERS = {"connections": {"services": "gmail=ac_1,slack=ac_2"}, "billing": {"pric
 GOLDEN = Path(__file__).parents[2] / "data" / "platform"
 
 
+OPERATORS = "203.0.113.0/24"
+"""Network whose browsers reach the console."""
+
+
 def spec_of(environment: str, *, users: bool = True) -> PlatformSpec:
-    """A committed platform, in an account that does not exist; it serves users, or does not."""
+    """A committed platform, in an account that does not exist; it serves users and operators, or nobody."""
     file = assets.folder("pulumi") / PROJECT / f"Pulumi.{environment}.yaml"
     place = Place(environment, "111122223333", "eu-central-1", f"hermesops-{environment}-state")
     sizes = read_sizes(file.read_text(), file.name)
-    return PlatformSpec(place, sizes, {**USERS, "web": {"origin": f"https://app.{sizes.domain}"}} if users else {})
+    console = {"origin": f"https://console.{sizes.domain}", "networks": OPERATORS}
+    served = {**USERS, "web": {"origin": f"https://app.{sizes.domain}"}, "console": console}
+    return PlatformSpec(place, sizes, served if users else {})
 
 
 def program_of(spec: PlatformSpec) -> "AwsPlatformProgram":

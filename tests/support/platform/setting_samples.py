@@ -31,6 +31,7 @@ OF_A_PATTERN: Mapping[str, object] = {
     "web.redis_url": "rediss://hermesops@redis.test:6380",
     "web.token_url": "https://issuer.test/token",
     "console.origin": "https://console.staging.hermes.example",
+    "console.networks": "203.0.113.0/24,198.51.100.7/32",
     "console.issuer": "https://operators.test",
     "console.keys_url": "https://operators.test/keys",
     "console.authorize_url": "https://operators.test/authorize",

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import yaml
 
 from hermesops.access.secrets.catalog import (
@@ -23,7 +24,7 @@ from hermesops.platform.parts.user_credentials import PROCESSES
 from tests.support.releases.role_files import defaults_of
 
 API, CONNECTIONS = "hermes_platform_api", "hermes_platform_connections"
-CONNECTOR = "hermes_platform_connector"
+CONNECTOR, CONSOLE = "hermes_platform_connector", "hermes_platform_console"
 
 
 def _tasks(role: str) -> list[dict[str, Any]]:
@@ -31,17 +32,29 @@ def _tasks(role: str) -> list[dict[str, Any]]:
     return tasks
 
 
-def test_the_command_runs_as_the_worker_with_its_home_and_environment() -> None:
+@pytest.mark.parametrize(("role", "noun"), [(API, "api"), (CONSOLE, "console")])
+def test_the_command_runs_as_the_worker_with_its_home_and_environment(role: str, noun: str) -> None:
     """runuser keeps root's HOME, where neither the database's password is nor the region of AWS."""
-    command, _ = _tasks(API)[0]["block"]
+    command, _ = _tasks(role)[0]["block"]
     words = command["ansible.builtin.command"]["argv"]
     home = "/var/lib/hermesops"
 
-    assert words[:4] == ["runuser", f"--user={{{{ __{API}_issuer }}}}", "--", "env"]
-    assert {f"HOME={home}", f"HERMESOPS_HOME={home}", f"HERMESOPS_ENV={{{{ {API}_environment }}}}"} <= set(words)
-    assert words[words.index(f"{{{{ __{API}_program }}}}") + 1 :][:2] == ["api", "credentials"]
-    assert defaults_of(API)[f"__{API}_issuer"] == "hermesops"
-    assert str(defaults_of(API)[f"__{API}_issued_folder"]).startswith(f"{home}/")
+    assert words[:4] == ["runuser", f"--user={{{{ __{role}_issuer }}}}", "--", "env"]
+    assert {f"HOME={home}", f"HERMESOPS_HOME={home}", f"HERMESOPS_ENV={{{{ {role}_environment }}}}"} <= set(words)
+    assert words[words.index(f"{{{{ __{role}_program }}}}") + 1 :][:2] == [noun, "credentials"]
+    assert defaults_of(role)[f"__{role}_issuer"] == "hermesops"
+    assert str(defaults_of(role)[f"__{role}_issued_folder"]).startswith(f"{home}/")
+
+
+def test_the_consoles_files_go_where_its_process_reads_them_and_to_no_other_folder() -> None:
+    configure = (assets.folder("roles") / CONSOLE / "tasks/configure.yml").read_text()
+    read = _tasks(CONSOLE)[0]["block"][1]
+
+    assert read["loop"] == ["client.crt", "client.key"]
+    assert read["no_log"] is True
+    pair = f"{{'registry-client.key': __{CONSOLE}_pair[1], 'registry-client.crt': __{CONSOLE}_pair[0]}}"
+    assert pair in " ".join(configure.split())
+    assert "of-users" not in str(defaults_of(CONSOLE)[f"__{CONSOLE}_issued_folder"])
 
 
 def test_roles_read_the_files_that_the_command_writes() -> None:
@@ -66,6 +79,6 @@ def test_roles_read_the_files_that_the_command_writes() -> None:
 
 
 def test_elsewhere_keys_are_given_and_nothing_is_run() -> None:
-    for role in (API, CONNECTIONS, CONNECTOR):
+    for role in (API, CONNECTIONS, CONNECTOR, CONSOLE):
         assert defaults_of(role)[f"{role}_issues_credentials"] is False
         assert f"{role}_issues_credentials" in _tasks(role)[0]["when"]

@@ -159,10 +159,19 @@ def test_a_node_of_before_users_own_providers_is_handed_nothing_that_it_does_not
     assert "sk-proj-0123456789" not in repr(own)
 
 
+@pytest.mark.parametrize("url", ["http://10.64.0.1:9321/provider/v1", "http://127.0.0.1:18080/provider/v1"])
+def test_a_stand_in_of_a_local_world_is_asked_in_clear(url: str) -> None:
+    assert ModelEndpoint.parse({**ENDPOINT, "base_url": url}).base_url == url
+
+
 @each_case(
     "field, value",
     [
         ("base_url", "http://api.openai.com/v1"),
+        ("base_url", "http://8.8.8.8:80/v1"),
+        ("base_url", "http://10.0.0.1/v1"),
+        ("base_url", "http://10.0.0.1.example.org:80/v1"),
+        ("base_url", "http://10.0.0.1:80@example.org/v1"),
         ("base_url", "https://api.openai.com/v1?a=b"),
         ("base_url", "https://user@api.openai.com/v1"),
         ("base_url", "https://api.openai.com/v1\n"),

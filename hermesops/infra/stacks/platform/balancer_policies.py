@@ -1,4 +1,4 @@
-"""Policies of the way of users into a platform on AWS: the load balancer, its logs, and the hosts' door. Pure."""
+"""Policies of the way of people into a platform on AWS: load balancer, its logs, the hosts' door, sign-in. Pure."""
 
 from hermesops.infra.stacks.platform.policy_check import Check, Program, group_of, is_not, lacks
 from hermesops.infra.stacks.registered import Registered
@@ -11,6 +11,12 @@ _EXPIRES = frozenset({"access-logs"})
 
 _TLS = "ELBSecurityPolicy-TLS13-1-3-2021-06"
 """TLS 1.3 and nothing older."""
+
+FROM_EVERYWHERE = "console-from-everywhere"
+"""The one rule of a load balancer by which every network reaches a name of operators: the settings say so."""
+
+_OF_OPERATORS = "operators"
+"""The pool of people who change the fleet by pages."""
 
 
 def _opens_door(_: Program, resource: Registered) -> bool:
@@ -32,8 +38,47 @@ def _never_expires(program: Program, resource: Registered) -> bool:
     return resource.name in _EXPIRES and not is_bounded
 
 
+def _refuses(rule: Registered) -> bool:
+    actions, conditions = rule.inputs.get("actions", []), rule.inputs.get("conditions", [])
+    names_host_alone = [sorted(condition) for condition in conditions] == [["hostHeader"]]
+    return names_host_alone and [action.get("type") for action in actions] == ["fixed-response"]
+
+
+def _unclosed(program: Program, resource: Registered) -> bool:
+    """Whether a further name of a load balancer has no rule that refuses whoever no rule before it lets through."""
+    rules = [rule for rule in program.of("lb.ListenerRule") if rule.parent == resource.parent]
+    refusals = [rule.inputs["priority"] for rule in rules if _refuses(rule)]
+    return not refusals or max(rule.inputs["priority"] for rule in rules) not in refusals
+
+
+def _lets_everybody(_: Program, resource: Registered) -> bool:
+    conditions = resource.inputs.get("conditions", [])
+    networks = [network for one in conditions for network in (one.get("sourceIp") or {}).get("values", [])]
+    is_open = not networks or any(str(network).endswith("/0") for network in networks)
+    return not _refuses(resource) and is_open and resource.name != FROM_EVERYWHERE
+
+
+def _one_factor(_: Program, resource: Registered) -> bool:
+    return resource.name == _OF_OPERATORS and resource.inputs.get("mfaConfiguration") != "ON"
+
+
+def _signs_up(_: Program, resource: Registered) -> bool:
+    config = resource.inputs.get("adminCreateUserConfig") or {}
+    return resource.name == _OF_OPERATORS and not config.get("allowAdminCreateUserOnly")
+
+
+def _shows_nothing(program: Program, resource: Registered) -> bool:
+    styles = (style.inputs.get("clientId") for style in program.of("cognito.ManagedLoginBranding"))
+    return f"{resource.name}-id" not in styles
+
+
 CHECKS_OF_BALANCER = (
     Check("closed", ("vpc.SecurityGroupIngressRule",), "opens the door beside the load balancer", _opens_door),
+    Check("closed", ("lb.ListenerCertificate",), "has a name that no rule closes to others", _unclosed),
+    Check("closed", ("lb.ListenerRule",), "lets every network through, which no setting says", _lets_everybody),
+    Check("known users", ("cognito.UserPool",), "lets operators in without a second factor", _one_factor),
+    Check("known users", ("cognito.UserPool",), "lets people make themselves operators", _signs_up),
+    Check("known users", ("cognito.UserPoolClient",), "has no style, without which no page is shown", _shows_nothing),
     Check("protected", ("lb.LoadBalancer",), "can be deleted at AWS", lacks("enableDeletionProtection")),
     Check("TLS only", ("lb.Listener",), "takes requests in the clear", is_not("protocol", "HTTPS")),
     Check("TLS only", ("lb.Listener",), "takes TLS older than 1.3", is_not("sslPolicy", _TLS)),

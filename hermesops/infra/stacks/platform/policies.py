@@ -44,6 +44,7 @@ HOLDS_DATA = frozenset(
 
 UNTAGGED: Mapping[str, str] = {
     "autoscaling.Group": "has a list of tags of its own, judged apart",
+    "cognito.ManagedLoginBranding": "AWS has no tags for it",
     "cognito.UserGroup": "AWS has no tags for it",
     "cognito.UserPoolClient": "AWS has no tags for it",
     "cognito.UserPoolDomain": "AWS has no tags for it",
@@ -54,6 +55,7 @@ UNTAGGED: Mapping[str, str] = {
     "iam.RolePolicyAttachment": "AWS has no tags for it",
     "kms.Alias": "AWS has no tags for it",
     "lambda.Permission": "AWS has no tags for it",
+    "lb.ListenerCertificate": "is a part of its listener",
     "route53.Record": "AWS has no tags for it",
     "s3.BucketLifecycleConfiguration": "is a part of its bucket",
     "s3.BucketObjectLockConfiguration": "is a part of its bucket",
@@ -125,6 +127,7 @@ KINDS = frozenset(
         "ec2.VpcEndpoint",
         "elasticache.SubnetGroup",
         "lb.Listener",
+        "lb.ListenerRule",
         "lb.LoadBalancer",
         "lb.TargetGroup",
         "elasticache.User",

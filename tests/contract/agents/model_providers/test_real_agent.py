@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,10 +19,11 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hermesops.agents.instances.steps.personalise import endpoint_of
+from hermesops.localcloud.vendors.model_provider import MODELS, PREFIX, LocalModelProvider
 from hermesops.model.ids import InstanceId
 from hermesops.model.providers.table import FOREIGN_SIGN_INS, PROVIDERS
 from hermesops.programs.node.instance.agent.installation import Base
@@ -252,6 +254,20 @@ async def test_a_real_gateway_answers_in_the_form_of_responses(python: Path, pro
     assert answer.startswith("echo: ")
     assert "hello there" in answer
     assert "/v1/responses own" in Keyed.asked
+
+
+async def test_a_real_gateway_answers_by_the_stand_in_of_a_local_world(python: Path, tmp_path: Path) -> None:
+    keys = tmp_path / "own-provider.keys"
+    keys.write_text(f"{KEY}\n")
+    provider = LocalModelProvider(keys)
+    async with served(Starlette(routes=[Mount(PREFIX, routes=provider.routes())])) as url:
+        endpoint = ModelEndpoint("custom", f"{url}{PREFIX}", "chat_completions", MODELS[0], KEY)
+        assert ModelEndpoint.parse(asdict(endpoint)) == endpoint, "a machine takes it"
+        settings, ada, nowhere = Settings(endpoint=endpoint), InstanceId(str(uuid4())), "http://127.0.0.1:9/v1"
+        async with gateway.running(tmp_path / "agent", python, ada, nowhere, {}, settings=settings) as agent:
+            assert "hello there" in await agent.answer("hello there")
+            keys.write_text("another-key\n")
+            assert "YOU SAID" not in await agent.answer("and now")
 
 
 def holds_key(file: Path) -> bool:

@@ -200,6 +200,7 @@ EXPLAINED: Mapping[str, str] = {
     "api serve": "serves until a signal; the first browser starts it: tests/e2e/test_chat_page.py",
     "api credentials": "writes keys into files; tests/contract/platform/test_user_credentials.py reads what it prints",
     "api connections": "serves until a signal, outside the local world: tests/contract/api/test_serve_connections.py",
+    "console credentials": "writes a key into a file; tests/unit/platform/parts/test_tls.py",
     "console open": "serves until a signal; tests/contract/console/test_pages.py looks for secrets on all pages",
     "console serve": "serves until a signal, outside the local world: tests/contract/console/test_served.py",
     "connector serve": "serves until a signal: tests/contract/connector",

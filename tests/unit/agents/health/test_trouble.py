@@ -119,3 +119,24 @@ def test_a_judgement_says_since_when_and_names_a_runbook_that_exists() -> None:
         judgement = judge(facts)
         assert (judgement.since_s, judgement.runbook) == (since_s, runbook), facts
         assert runbook in {"", *names(assets.folder("runbooks"))}, facts
+
+
+def test_a_text_chooses_by_names_reasons_and_alerts_before_anything_is_counted() -> None:
+    health = fleet(ada=DOWN, adam=UNKNOWN, ben=DEGRADED, cleo=DOWN)
+    alerts = [alert("CellLost", cell="cell1"), alert("GatewayDown", "ben"), alert("DiskFilling", "dan")]
+
+    def found(text: str, most: int | None = None) -> tuple[list[str], int, int]:
+        first = foremost(health, alerts, NOW, text=text, most=most)
+        return [trouble.subject for trouble in first.trouble], first.wrong, first.unknown
+
+    everything = (["cell1", "dan", "ada", "cleo", "ben", "adam"], 5, 1)
+    assert found("") == found("  ") == everything
+    assert found("ADA") == (["ada", "adam"], 1, 1)
+    assert found("ada down") == (["ada"], 1, 0)
+    assert found("gatewaydown") == (["ben"], 1, 0), "by its alert, which is no row of its own"
+    assert found("last turn failed") == (["ben"], 1, 0)
+    assert found("celllost") == (["cell1"], 1, 0)
+    assert found("diskfilling dan") == (["dan"], 1, 0)
+    assert found("gateway does not", most=1) == (["ada"], 2, 0), "all of them are counted"
+    assert found("%") == found("ada cleo") == ([], 0, 0)
+    assert found("id-adam") == (["adam"], 0, 1)

@@ -26,6 +26,10 @@ class Issuer:
         self.audit: list[tuple[str, str, Any]] = []
 
     def issue(self, *hosts: str, client: str = "hermesops-platform", anew: bool = False) -> HostFiles:
+        certificates = self.certificates()
+        return certificates.issue(hosts or (HOST, ADDRESS), self.out, client=client, anew=anew, why="it is new")
+
+    def certificates(self) -> HostCertificates:
         def append(action: str, subject: str, *, why: str, after: Any) -> None:  # noqa: ANN401 - JSON
             assert why == "it is new"
             self.audit.append((action, subject, after))
@@ -33,8 +37,7 @@ class Issuer:
         registry: Any = part(
             certificates=part(list_authorities=lambda: [self.authority.certificate]), audit=part(append=append)
         )
-        issuing = HostCertificates("local", registry, lambda: self.authority)
-        return issuing.issue(hosts or (HOST, ADDRESS), self.out, client=client, anew=anew, why="it is new")
+        return HostCertificates("local", registry, lambda: self.authority)
 
     def held(self) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in self.out.iterdir()}
@@ -139,3 +142,36 @@ def test_an_address_of_ipv6_is_a_host(issuer: Issuer) -> None:
 def test_a_client_needs_a_name_that_certificates_can_have(issuer: Issuer, client: str) -> None:
     with pytest.raises(UsageError, match="name"):
         issuer.issue(client=client)
+
+
+def test_a_process_gets_a_certificate_of_its_own_and_nothing_else(issuer: Issuer) -> None:
+    """As the console of a host on AWS, which asks monitoring and has no other key."""
+    first = issuer.certificates().issue_client("hermesops-console", issuer.out, why="it is new")
+
+    held = issuer.held()
+    assert list(first.changed) == sorted(held) == ["client.crt", "client.key"]
+    client = x509.load_pem_x509_certificate(held["client.crt"])
+    assert client.subject.rfc4514_string() == "OU=service,O=local,CN=hermesops-console"
+    assert {path.stat().st_mode & 0o777 for path in issuer.out.iterdir()} == {0o600}
+    assert [entry[:2] for entry in issuer.audit] == [("client_certificate_issued", "host/hermesops-console")]
+    assert "PRIVATE" not in str(issuer.audit)
+
+
+def test_a_process_keeps_a_certificate_that_lasts_and_gets_another_where_its_own_does_not(
+    issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def issued() -> tuple[str, ...]:
+        return issuer.certificates().issue_client("hermesops-console", issuer.out, why="it is new").changed
+
+    monkeypatch.setattr(host_certificates, "CERTIFICATE_LIFE", timedelta(days=29))
+    issued()
+    monkeypatch.undo()
+    pair = ("client.crt", "client.key")
+    assert (issued(), issued()) == (pair, ())
+    (issuer.out / "client.key").write_text("x")
+    assert (issued(), issued()) == (pair, ())
+    (other := tmp_path / "other").mkdir()
+    issuer.authority = authority_in(other)
+    assert (issued(), issued()) == (pair, ())
+    with pytest.raises(UsageError, match="say why"):
+        issuer.certificates().issue_client("hermesops-console", issuer.out, why=" ")

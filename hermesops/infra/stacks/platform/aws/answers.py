@@ -21,6 +21,7 @@ _ARNS: Mapping[str, str] = {
     "aws:iam/policy:Policy": "arn:aws:iam::111122223333:policy{inputs[path]}{inputs[name]}",
     "aws:iam/role:Role": "arn:aws:iam::111122223333:role{inputs[path]}{name}",
     "aws:kms/key:Key": "arn:aws:kms:{at}:key/{name}",
+    "aws:lb/listener:Listener": "arn:aws:elasticloadbalancing:{at}:listener/app/{name}/0123456789/0123456789",
     "aws:lb/loadBalancer:LoadBalancer": "arn:aws:elasticloadbalancing:{at}:loadbalancer/app/{inputs[name]}/0123456789",
     "aws:lb/targetGroup:TargetGroup": "arn:aws:elasticloadbalancing:{at}:targetgroup/{inputs[name]}/0123456789",
     "aws:lambda/function:Function": "arn:aws:lambda:{at}:function:{inputs[name]}",
@@ -69,7 +70,7 @@ _ANSWERS: Mapping[str, Mapping[str, Any]] = {
 }
 
 _IDS: Mapping[str, str] = {
-    "aws:cognito/userPool:UserPool": "eu-central-1_AbCdEfGhI",
+    "aws:cognito/userPool:UserPool": "eu-central-1_Of{name}",
     "aws:s3/bucket:Bucket": "{inputs[bucket]}",
 }
 

@@ -1,6 +1,6 @@
 """Sign-in of users and operators: a user pool of Cognito that Supabase and hermesops trust."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -51,6 +51,57 @@ class CognitoArgs:
     logs_key_arn: Input[str]
     logs_days: int
     sign_in_url: str = ""
+
+
+@dataclass(frozen=True)
+class ClientArgs:
+    """A client of a pool.
+
+    Attributes:
+        callback: Pages to which browsers come back after the sign-in.
+        logout: Pages to which they come back after signing out.
+        token_minutes: Minutes for which access and ID tokens count.
+        refresh_hours: Hours from the sign-in for which they are renewed.
+    """
+
+    pool_id: Input[str]
+    callback: Sequence[str]
+    logout: Sequence[str]
+    token_minutes: int
+    refresh_hours: int
+
+
+def public_client(use: str, args: ClientArgs, opts: ResourceOptions) -> aws.cognito.UserPoolClient:
+    """A client without a secret, which a browser or a command could not keep: codes are bound to it by PKCE.
+
+    Managed login shows a client without a style no page at all.
+    Source: Cognito developer guide, "Apply branding to managed login pages".
+    """
+    client = aws.cognito.UserPoolClient(
+        use,
+        name=use,
+        user_pool_id=args.pool_id,
+        generate_secret=False,
+        allowed_oauth_flows_user_pool_client=True,
+        allowed_oauth_flows=["code"],
+        allowed_oauth_scopes=["openid", "email", "profile"],
+        explicit_auth_flows=["ALLOW_USER_SRP_AUTH"],
+        supported_identity_providers=["COGNITO"],
+        callback_urls=list(args.callback),
+        logout_urls=list(args.logout),
+        access_token_validity=args.token_minutes,
+        id_token_validity=args.token_minutes,
+        refresh_token_validity=args.refresh_hours,
+        token_validity_units={"access_token": "minutes", "id_token": "minutes", "refresh_token": "hours"},
+        refresh_token_rotation={"feature": "ENABLED", "retry_grace_period_seconds": _GRACE_S},
+        enable_token_revocation=True,
+        prevent_user_existence_errors="ENABLED",
+        opts=opts,
+    )
+    aws.cognito.ManagedLoginBranding(
+        use, user_pool_id=args.pool_id, client_id=client.id, use_cognito_provided_values=True, opts=opts
+    )
+    return client
 
 
 class Cognito(pulumi.ComponentResource):
@@ -149,28 +200,8 @@ class Cognito(pulumi.ComponentResource):
     def _client(
         self, use: str, pool: aws.cognito.UserPool, callback: list[str], logout: list[str], refresh_hours: int
     ) -> aws.cognito.UserPoolClient:
-        """A client without a secret, which a browser or a command could not keep: codes are bound to it by PKCE."""
-        return aws.cognito.UserPoolClient(
-            use,
-            name=use,
-            user_pool_id=pool.id,
-            generate_secret=False,
-            allowed_oauth_flows_user_pool_client=True,
-            allowed_oauth_flows=["code"],
-            allowed_oauth_scopes=["openid", "email", "profile"],
-            explicit_auth_flows=["ALLOW_USER_SRP_AUTH"],
-            supported_identity_providers=["COGNITO"],
-            callback_urls=callback,
-            logout_urls=logout,
-            access_token_validity=_MINUTES,
-            id_token_validity=_MINUTES,
-            refresh_token_validity=refresh_hours,
-            token_validity_units={"access_token": "minutes", "id_token": "minutes", "refresh_token": "hours"},
-            refresh_token_rotation={"feature": "ENABLED", "retry_grace_period_seconds": _GRACE_S},
-            enable_token_revocation=True,
-            prevent_user_existence_errors="ENABLED",
-            opts=ResourceOptions(parent=self),
-        )
+        args = ClientArgs(pool.id, callback, logout, token_minutes=_MINUTES, refresh_hours=refresh_hours)
+        return public_client(use, args, ResourceOptions(parent=self))
 
     def _pages(self, name: str, args: CognitoArgs, pool: aws.cognito.UserPool) -> None:
         pages = aws.cognito.UserPoolDomain(

@@ -18,14 +18,17 @@ from hermesops.infra.stacks.platform.aws.cognito import Cognito, CognitoArgs
 from hermesops.infra.stacks.platform.aws.dns import Certificate, CertificateArgs, Zone, ZoneArgs
 from hermesops.infra.stacks.platform.aws.hosts.autoscaling import Hosts, HostsArgs
 from hermesops.infra.stacks.platform.aws.hosts.balancer import Balancer, BalancerArgs
+from hermesops.infra.stacks.platform.aws.hosts.console_listener import ConsoleListener, ConsoleListenerArgs
 from hermesops.infra.stacks.platform.aws.hosts.setup import HostSetup
 from hermesops.infra.stacks.platform.aws.kms import Key, KeyArgs, by_logs, by_service
 from hermesops.infra.stacks.platform.aws.network import Network, NetworkArgs
+from hermesops.infra.stacks.platform.aws.operator_pool import OperatorPool, OperatorPoolArgs
 from hermesops.infra.stacks.platform.aws.secrets import RedisSecret, RedisSecretArgs, Secret, SecretArgs
 from hermesops.infra.stacks.platform.aws.stores.buckets import Bucket, BucketArgs, only_adding
 from hermesops.infra.stacks.platform.aws.stores.postgresql import DATABASE, Postgresql, PostgresqlArgs
 from hermesops.infra.stacks.platform.aws.stores.redis import Redis, RedisArgs
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
+from hermesops.infra.stacks.platform.served_console import served_console
 from hermesops.infra.stacks.platform.spec import PlatformSpec
 from hermesops.infra.stacks.platform.users_half import pages_of, users_half
 
@@ -62,6 +65,7 @@ class _Platform:
         provider = aws.Provider("aws", region=self._place.region, allowed_account_ids=[self._place.account])
         self._opts = ResourceOptions(provider=provider)
         self._users = users_half(spec)
+        self._console = served_console(spec, self._users)
         self._keys = self._make_keys()
         self._network = Network(
             "network",
@@ -78,6 +82,7 @@ class _Platform:
         self._releases, self._backups = self._make_buckets()
         self._host_secret, self._redis_secret = self._make_secrets()
         self._zone, self._cognito = self._make_names()
+        self._operators = self._make_operators()
         self._balancer = self._make_balancer()
         self._alarms = self._make_alarms()
         self._make_hosts()
@@ -88,7 +93,10 @@ class _Platform:
             "host_secret": self._host_secret.arn,
             "operator_client": self._cognito.operator_client,
             "backup_user_boundary": self._place.users_boundary,
-            "links": self._users.links if self._users else {},
+            "links": {
+                **(self._users.links if self._users else {}),
+                **(self._console.links if self._console else {}),
+            },
         }
 
     def _make_keys(self) -> dict[str, Key]:
@@ -233,7 +241,31 @@ class _Platform:
             group=network.balancer_group,
             zone_id=self._zone.zone_id,
         )
-        return Balancer("balancer", args, self._opts)
+        balancer = Balancer("balancer", args, self._opts)
+        self._make_console_listener(balancer)
+        return balancer
+
+    def _make_operators(self) -> OperatorPool | None:
+        """The pool of operators; none without a console, or where its settings name another issuer."""
+        if self._console is None or self._console.has_issuer:
+            return None
+        return OperatorPool("operators", OperatorPoolArgs(self._place, self._console.sign_in_url), self._opts)
+
+    def _make_console_listener(self, balancer: Balancer) -> None:
+        """The console's name at the load balancer; nothing without a console."""
+        if self._console is None:
+            return
+        args = ConsoleListenerArgs(
+            self._place,
+            self._console.host,
+            self._console.networks,
+            listener_arn=balancer.listener_arn,
+            target_group_arn=balancer.target_group_arn,
+            balancer_name=balancer.dns_name,
+            balancer_zone=balancer.dns_zone,
+            zone_id=self._zone.zone_id,
+        )
+        ConsoleListener("console", args, self._opts)
 
     def _make_alarms(self) -> Alarms:
         sizes = self._spec.sizes
@@ -258,6 +290,8 @@ class _Platform:
         setup = HostSetup(
             spec=self._spec,
             users=self._users,
+            console=self._console,
+            operators=self._operators,
             keys=self._keys,
             database=self._database,
             redis=self._redis,

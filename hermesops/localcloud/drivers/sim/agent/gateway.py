@@ -17,7 +17,7 @@ from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, Rele
 from hermesops.localcloud.drivers.sim.disk import AGENT_VERSION, HOME, PORT, UID, Disk
 from hermesops.localcloud.drivers.sim.node.system import SimGate
 from hermesops.localcloud.drivers.sim.store import Entry, Record, Store
-from hermesops.programs.node.instance.render import PROVIDER, TOKEN_VARIABLE
+from hermesops.programs.node.instance.render import OWN_KEY_VARIABLE, OWN_PROVIDER, PROVIDER, TOKEN_VARIABLE
 from hermesops.wire.layout import DRAIN_MARKER, UNIT
 
 _CONDITIONS = ("/etc/hermes-node/identity.json", "/etc/hermes-node/warm.json")
@@ -193,13 +193,16 @@ class Gateway:
 
     @property
     def model(self) -> ModelAccess:
-        """URL, token and name of the gateway's model."""
+        """URL, token and name of the gateway's model; of a user's own provider only one of the world is asked."""
         config = self.state.config
-        provider = config.get("providers", {}).get(PROVIDER, {})
+        model = config.get("model", {})
+        own = str(model.get("provider", "")) == f"custom:{OWN_PROVIDER}"
+        provider = config.get("providers", {}).get(OWN_PROVIDER if own else PROVIDER, {})
+        url = str(provider.get("base_url", ""))
         return ModelAccess(
-            base_url=str(provider.get("base_url", "")),
-            token=self.state.environment.get(TOKEN_VARIABLE, ""),
-            model=str(config.get("model", {}).get("default", "")),
+            base_url="" if own and url.startswith("https:") else url,
+            token=self.state.environment.get(OWN_KEY_VARIABLE if own else TOKEN_VARIABLE, ""),
+            model=str(model.get("default", "")),
         )
 
     @property

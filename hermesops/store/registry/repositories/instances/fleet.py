@@ -27,6 +27,7 @@ from hermesops.model.rollout.records import TargetState
 from hermesops.store.registry.meta import read_meta
 from hermesops.store.registry.repositories.base import Repository
 from hermesops.store.registry.repositories.instances.instance import ALL, instance_of
+from hermesops.store.registry.repositories.instances.search import ids_with, words_of
 from hermesops.store.registry.repositories.machines.observations import GONE_SEEN, LISTED_AT
 from hermesops.store.registry.schema.tables import (
     LIVING,
@@ -113,6 +114,18 @@ class FleetRepository(Repository):
             CellTally(name, region, tuple(instances.get(name, ())), dict(kinds.get(name, {})))
             for name, region in regions
         )
+
+    def search(self, text: str) -> tuple[InstanceId, ...]:
+        """The ids of living instances, oldest first, in whose names each word of a text occurs; all without words.
+
+        Raises:
+            UsageError: The text is too long.
+        """
+        words = words_of(text)
+        if not all(map(str.isprintable, words)):
+            return ()  # no name has such a character, and PostgreSQL takes no text with NUL
+        with self._database.reading() as connection:
+            return ids_with(words, connection)
 
     def expected(self, *, reason: str) -> ExpectedFleet:
         """Return every instance that should run, with the reason that blocks repairs and its recent repairs.

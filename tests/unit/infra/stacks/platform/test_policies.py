@@ -57,6 +57,13 @@ def _unprotected(resource: Registered) -> Registered:
     return replace(resource, protect=False) if resource.kind in policies.HOLDS_DATA else resource
 
 
+def _forwarding(resource: Registered) -> Registered:
+    """The rule that refuses the console to others passes them on."""
+    if resource.name != "console-refused":
+        return resource
+    return replace(resource, inputs={**resource.inputs, "actions": [{"type": "forward", "targetGroupArn": "door"}]})
+
+
 def _rewritten(kind: str, change: Callable[[dict[str, Any]], object]) -> Broken:
     """The program with another policy of each resource of a kind."""
 
@@ -100,6 +107,17 @@ BREAKS: Mapping[tuple[str, str], Broken] = {
     ("closed", "opens the door beside the load balancer"): _changed(
         "vpc.SecurityGroupIngressRule", "hosts-from-balancer", referencedSecurityGroupId="postgresql-id"
     ),
+    ("closed", "has a name that no rule closes to others"): partial(_each, _forwarding),
+    ("closed", "lets every network through, which no setting says"): _changed(
+        "lb.ListenerRule", "console-from-networks-1", conditions=[{"hostHeader": {"values": ["console.example"]}}]
+    ),
+    ("known users", "lets operators in without a second factor"): _changed(
+        "cognito.UserPool", "operators", mfaConfiguration="OPTIONAL"
+    ),
+    ("known users", "lets people make themselves operators"): _changed(
+        "cognito.UserPool", "operators", adminCreateUserConfig={"allowAdminCreateUserOnly": False}
+    ),
+    ("known users", "has no style, without which no page is shown"): _without("cognito.ManagedLoginBranding"),
     ("closed", "has rules that are not resources, which no policy sees"): _changed(
         "ec2.SecurityGroup", ingress=[{"cidrBlocks": ["0.0.0.0/0"]}]
     ),
@@ -269,6 +287,29 @@ def test_open_ports_are_those_that_policies_allow() -> None:
 
     assert {"hosts": set(network.OPEN_PORTS), "balancer": {network.HTTPS}} == policies.OPEN_TO_ALL
     assert balancer_policies.DOOR == network.DOOR
+
+
+@each_case(
+    "broken",
+    [
+        _changed("lb.ListenerRule", "console-refused", priority=1),
+        _changed("lb.ListenerRule", "console-refused", conditions=[{"pathPattern": {"values": ["/none"]}}]),
+        _without("lb.ListenerRule"),
+    ],
+    ids=["before others", "of a path", "gone"],
+)
+def test_a_rule_that_refuses_only_some_closes_no_name(broken: Broken) -> None:
+    program = _changed("lb.ListenerRule", "console-from-networks-1", priority=2)(run_of("staging").judged)
+
+    assert "has a name that no rule closes to others" in {one.what for one in violations(broken(program))}
+
+
+@pytest.mark.parametrize("network", ["0.0.0.0/0", "::/0"])
+def test_every_network_in_a_rule_of_another_name_is_noticed(network: str) -> None:
+    conditions = [{"hostHeader": {"values": ["x"]}}, {"sourceIp": {"values": ["203.0.113.0/24", network]}}]
+    program = _changed("lb.ListenerRule", "console-from-networks-1", conditions=conditions)(run_of("staging").judged)
+
+    assert "lets every network through, which no setting says" in {one.what for one in violations(program)}
 
 
 @pytest.mark.parametrize(

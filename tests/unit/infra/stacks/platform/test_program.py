@@ -35,7 +35,7 @@ def test_a_platform_exports_what_its_users_read(environment: str) -> None:
     assert outputs.database_host == "postgresql.rds.internal"
     assert outputs.database_port == "5432"
     assert outputs.pulumi_state_url == f"s3://hermesops-{environment}-state?region=eu-central-1"
-    assert outputs.auth_issuer == "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_AbCdEfGhI"
+    assert outputs.auth_issuer == "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_Ofcognito"
     assert outputs.auth_audience == "app-id,operator-id"
     assert outputs.object_store_endpoint == ""
 
@@ -116,6 +116,7 @@ def test_without_an_address_of_pages_nobody_is_served() -> None:
     assert not {kind for kind in kinds if kind.startswith("lb.")}
     assert done.exports["links"] == {}
     assert not [resource for resource in done.resources if "balancer" in resource.name or resource.name == "pages"]
+    assert [pool.name for pool in done.judged.of("cognito.UserPool")] == ["cognito"]
     assert not any("hermes_api" in json.dumps(resource.inputs) for resource in done.judged.of("iam.RolePolicy"))
 
 
@@ -169,11 +170,11 @@ def test_whoever_waits_behind_the_load_balancer_gives_up_first_and_its_connectio
     (kept,) = [int(seconds) for seconds in re.findall(r"keepalive_timeout (\d+)s;", text)]
 
     idle = run.one("lb.LoadBalancer").inputs["idleTimeout"]
-    assert len(waits) == 3, waits  # API, agents' calls, and Prometheus
+    assert len(waits) == 4, waits  # API, agents' calls, the console, and Prometheus
     assert max(waits) < idle < kept
 
 
-_OF_DOOR = ("proxies", "health_host", "keepalive_seconds", "has_connections")
+_OF_DOOR = ("proxies", "health_host", "keepalive_seconds", "has_connections", "console_host", "console_networks")
 
 
 def test_the_load_balancer_has_a_certificate_for_its_name_which_leads_to_it() -> None:
@@ -188,6 +189,7 @@ def test_the_load_balancer_has_a_certificate_for_its_name_which_leads_to_it() ->
         "chat_page": "https://app.staging.hermes.example/hermes-max/chat",
         "api": "https://app.staging.hermes.example/api/hermes",
         "agents": "https://app.staging.hermes.example/mcp",
+        "console": "https://console.staging.hermes.example/console/",
     }
 
 

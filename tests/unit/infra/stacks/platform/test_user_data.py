@@ -176,13 +176,16 @@ def test_each_process_of_users_is_a_role_of_the_database_by_a_file_of_its_own() 
     files = {entry["user"]: entry for entry in given["hermes_platform_aws_user_passfiles"]}
     folder = yaml.safe_load((assets.folder("roles") / "hermes_platform_aws/vars/main.yml").read_text())
 
-    for role, user in ((API, "hermesops-api"), (CONNECTIONS, "hermesops-connections")):
+    for role, user in (
+        (API, "hermesops-api"),
+        (CONNECTIONS, "hermesops-connections"),
+        (CONSOLE, "hermesops-console"),
+    ):
         url = given[f"hermes_platform_{user.removeprefix('hermesops-')}_database"]
         assert url.startswith(f"postgresql://{role}@postgresql.rds.internal:5432/hermesops?sslmode=verify-full&")
         assert url.endswith(f"&passfile={files[user]['file']}")
         assert (files[user]["role"], files[user]["home"]) == (role, f"/var/lib/{user}")
-    of_aws = set(RIGHTS) - {CONSOLE}  # the console is not served on AWS yet: the role stays without rights there
-    assert {API, CONNECTIONS, ROUTER, CONNECTOR} == of_aws, "the roles that the registry gives rights"
+    assert {API, CONNECTIONS, ROUTER, CONNECTOR, CONSOLE} == set(RIGHTS), "the roles that the registry gives rights"
     assert len({entry["file"] for entry in files.values()}) == len(files)
     kept = [*files.values(), *given["hermes_platform_aws_redis"]["readers"]]
     assert {str(Path(entry["file"]).parent) for entry in kept} == {folder["__hermes_platform_aws_passwords"]}

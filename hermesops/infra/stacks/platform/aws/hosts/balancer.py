@@ -56,16 +56,22 @@ class BalancerArgs:
 
 
 class Balancer(pulumi.ComponentResource):
-    """A public load balancer with one listener, which passes everything to the door of the hosts.
+    """A public load balancer with one listener, which passes everything to the hosts' door but what a rule refuses.
 
     Attributes:
         target_group_arn: ARN of the group that hosts are registered in.
+        listener_arn: ARN of its listener, for further names.
+        dns_name: Its own name.
+        dns_zone: Route 53's zone of that name.
         name_in_metrics: CloudWatch's name of the load balancer.
         targets_in_metrics: CloudWatch's name of that group.
         log_bucket: Name of the bucket of access logs.
     """
 
     target_group_arn: Output[str]
+    listener_arn: Output[str]
+    dns_name: Output[str]
+    dns_zone: Output[str]
     name_in_metrics: Output[str]
     targets_in_metrics: Output[str]
     log_bucket: str
@@ -80,7 +86,7 @@ class Balancer(pulumi.ComponentResource):
         )
         balancer = self._balancer(name, args, logs)
         targets = self._targets(name, args)
-        aws.lb.Listener(
+        listener = aws.lb.Listener(
             name,
             load_balancer_arn=balancer.arn,
             port=HTTPS,
@@ -101,6 +107,7 @@ class Balancer(pulumi.ComponentResource):
             opts=self._children,
         )
         self.target_group_arn, self.log_bucket = targets.arn, logs.bucket
+        self.listener_arn, self.dns_name, self.dns_zone = listener.arn, balancer.dns_name, balancer.zone_id
         self.name_in_metrics, self.targets_in_metrics = balancer.arn_suffix, targets.arn_suffix
         self.register_outputs({"target_group_arn": self.target_group_arn, "name_in_metrics": self.name_in_metrics})
 

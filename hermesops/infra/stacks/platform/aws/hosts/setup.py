@@ -14,18 +14,21 @@ from hermesops.infra.stacks.platform.aws.hosts.user_roles import UserRolesArgs, 
 from hermesops.infra.stacks.platform.aws.iam import Statement, allow
 from hermesops.infra.stacks.platform.aws.kms import Key
 from hermesops.infra.stacks.platform.aws.network import OPEN_PORTS, balancer_networks
+from hermesops.infra.stacks.platform.aws.operator_pool import OperatorPool
 from hermesops.infra.stacks.platform.aws.secrets import RedisSecret, Secret
 from hermesops.infra.stacks.platform.aws.stores.buckets import Bucket
 from hermesops.infra.stacks.platform.aws.stores.postgresql import (
     API,
     CONNECTIONS,
     CONNECTOR,
+    CONSOLE,
     DATABASE,
     ROUTER,
     USER,
     Postgresql,
 )
 from hermesops.infra.stacks.platform.aws.stores.redis import Redis
+from hermesops.infra.stacks.platform.served_console import TABLE, ServedConsole, console_table
 from hermesops.infra.stacks.platform.spec import PlatformSpec
 from hermesops.infra.stacks.platform.users_half import UsersHalf, tables_of
 
@@ -44,11 +47,15 @@ class HostSetup:
 
     Attributes:
         users: Addresses of the users' half; ``None`` where the platform serves no users.
+        console: Addresses of the served console; ``None`` where operators have none.
+        operators: The issuer of operators' tokens; ``None`` without a console, or where the settings name another one.
         keys: KMS keys by purpose.
     """
 
     spec: PlatformSpec
     users: UsersHalf | None
+    console: ServedConsole | None
+    operators: OperatorPool | None
     keys: Mapping[str, Key]
     database: Postgresql
     redis: Redis
@@ -74,7 +81,7 @@ class HostSetup:
             },
             "hermes_platform_monitoring": {
                 "environment": place.environment,
-                "url": f"https://{domain}:8443",
+                "url": self._monitoring_url,
                 "identity_url": f"https://{domain}:8446",
             },
             "hermes_platform_aws": {
@@ -121,8 +128,19 @@ class HostSetup:
             redis_user=redis.user_id,
             redis_secret=self.redis_secret.arn,
             networks=balancer_networks(self.spec.sizes.network),
+            console=self.console,
+            console_tables={**self._console_table(), "monitoring": {"url": self._monitoring_url}},
         )
         return user_roles(args)
+
+    @property
+    def _monitoring_url(self) -> str:
+        return f"https://{self.spec.sizes.domain}:8443"
+
+    def _console_table(self) -> dict[str, dict[str, Any]]:
+        """Table of settings of the console and of the workers, who verify operators again; none without a console."""
+        issuer = self.operators.settings if self.operators else {}
+        return {TABLE: console_table(self.spec, self.console, issuer)} if self.console else {}
 
     def _at_database(self) -> Output[str]:
         """Return the part of a libpq URL after the user: host, port, database, and whom to trust."""
@@ -143,8 +161,9 @@ class HostSetup:
                 "user_boundary": place.users_boundary,
             },
             "router": {"url": f"https://{domain}:8444/v1"},
-            "monitoring": {"url": f"https://{domain}:8443", "ingest_url": f"https://{domain}:8443"},
+            "monitoring": {"url": self._monitoring_url, "ingest_url": self._monitoring_url},
             **(tables_of(self.spec, self.users, self.cognito.settings) if self.users else {}),
+            **self._console_table(),
         }
         merged = {
             table: {**self.spec.settings.get(table, {}), **values} if isinstance(values, Mapping) else values
@@ -197,4 +216,5 @@ class HostSetup:
         roles = [ROUTER, *([API] if self.users else [])]
         roles += [CONNECTIONS] if self.users and self.users.agents_url else []
         roles += [CONNECTOR] if self.users and self.users.sockets_url else []
+        roles += [CONSOLE] if self.console else []
         return [self.database.role_arn(role) for role in roles]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermesops.errors import Hint, UsageError
+from hermesops.infra.stacks.platform.served_console import TABLE
 from hermesops.infra.stacks.platform.spec import Place, PlatformSpec
 from hermesops.infra.stacks.platform.users_half import TABLES
 
@@ -26,6 +27,9 @@ LARGEST = 16 * 1024
 
 _OTHERS = 7 * 1024
 """Bytes of role variables beside the environment's settings, and of names that AWS gives; a test measures them."""
+
+_CONSOLE = 2 * 1024
+"""Bytes of further role variables with a served console, as of its pool of operators, which two roles are told."""
 
 _SCRIPT = r"""#!/bin/bash
 # Written by hermesops' program of the platform. This machine becomes a platform host by hermesops' own roles; if it
@@ -160,9 +164,16 @@ def most_bytes(spec: PlatformSpec) -> int:
     """The size of the script that a platform's host gets, rounded up: parts of it are known only once AWS has them."""
     host = spec.sizes.host
     of_users = {name: spec.settings.get(name, {}) for name in TABLES}
-    variables = {"settings": spec.settings, "api": of_users, "connections": of_users, "connector": of_users}
+    of_console = {TABLE: spec.settings.get(TABLE, {})}
+    variables = {
+        "settings": spec.settings,
+        "api": of_users,
+        "connections": of_users,
+        "connector": of_users,
+        "console": of_console,
+    }
     data = UserData(spec.place, host.version, host.signers, "", "", "", "", "", variables)
-    return len(user_data(data).encode()) + _OTHERS
+    return len(user_data(data).encode()) + _OTHERS + (_CONSOLE if spec.settings.get(TABLE) else 0)
 
 
 def refuse_long(spec: PlatformSpec) -> None:

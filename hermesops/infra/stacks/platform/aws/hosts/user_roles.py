@@ -1,20 +1,22 @@
-"""Role variables of the users' half on a host of AWS: the API, the process of connections, and the door before both."""
+"""Role variables of the processes of people on a host of AWS: API, connections, connector, console, and their door."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pulumi import Input, Output
 
 from hermesops.infra.stacks.platform.aws.hosts.balancer import KEPT_OPEN_S
 from hermesops.infra.stacks.platform.aws.network import DOOR
-from hermesops.infra.stacks.platform.aws.stores.postgresql import API, CONNECTIONS, CONNECTOR
+from hermesops.infra.stacks.platform.aws.stores.postgresql import API, CONNECTIONS, CONNECTOR, CONSOLE
+from hermesops.infra.stacks.platform.served_console import ServedConsole
 from hermesops.infra.stacks.platform.users_half import UsersHalf
 
 PASSWORDS = "/etc/hermes-platform/passwords"
 """Folder in which role ``hermes_platform_aws`` keeps a file for each process of users; each reads its own."""
 
 _API_USER, _CONNECTIONS_USER, _CONNECTOR_USER = "hermesops-api", "hermesops-connections", "hermesops-connector"
+_CONSOLE_USER = "hermesops-console"
 
 _DOOR_MIB = 512
 """Most memory of the door with agents' sockets: each takes some 40 KiB of it."""
@@ -35,6 +37,8 @@ class UserRolesArgs:
         redis_user: User of Redis.
         redis_secret: ARN of the secret with that user's password.
         networks: Networks of the load balancer.
+        console: Addresses of the operators' console; ``None`` where there is none.
+        console_tables: Settings of its process, by table.
     """
 
     environment: str
@@ -47,6 +51,8 @@ class UserRolesArgs:
     redis_user: str
     redis_secret: Input[str]
     networks: Sequence[str]
+    console: ServedConsole | None = None
+    console_tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def user_roles(args: UserRolesArgs) -> dict[str, dict[str, Input[object]]]:
@@ -55,7 +61,7 @@ def user_roles(args: UserRolesArgs) -> dict[str, dict[str, Input[object]]]:
     roles: dict[str, dict[str, Input[object]]] = {
         "hermes_base": {"open_ports_from": {str(DOOR): list(args.networks)}},
         "hermes_platform_aws": {
-            "user_passfiles": [_passfile(user, role) for user, role in _logins(args.users).items()],
+            "user_passfiles": [_passfile(user, role) for user, role in _logins(args).items()],
             "redis": {"secret": args.redis_secret, "readers": _redis_readers(has_connector=has_connector)},
         },
         "hermes_platform_api": {
@@ -77,14 +83,19 @@ def user_roles(args: UserRolesArgs) -> dict[str, dict[str, Input[object]]]:
     if has_connector:
         process = _process(args, CONNECTOR, _CONNECTOR_USER)
         roles["hermes_platform_connector"] = {**process, **_with_redis(args, _CONNECTOR_USER)}
+    if args.console:
+        roles["hermes_platform_console"] = {**_process(args, CONSOLE, _CONSOLE_USER), "settings": args.console_tables}
+        at_door = {"console_host": args.console.host, "console_networks": list(args.console.networks)}
+        roles["hermes_platform_edge"] |= at_door
     return roles
 
 
-def _logins(users: UsersHalf) -> dict[str, str]:
-    """Roles of the database that processes of users authenticate as, by the process's user."""
+def _logins(args: UserRolesArgs) -> dict[str, str]:
+    """Roles of the database that these processes authenticate as, by the process's user."""
     logins = {_API_USER: API}
-    logins |= {_CONNECTIONS_USER: CONNECTIONS} if users.agents_url else {}
-    return logins | ({_CONNECTOR_USER: CONNECTOR} if users.sockets_url else {})
+    logins |= {_CONNECTIONS_USER: CONNECTIONS} if args.users.agents_url else {}
+    logins |= {_CONNECTOR_USER: CONNECTOR} if args.users.sockets_url else {}
+    return logins | ({_CONSOLE_USER: CONSOLE} if args.console else {})
 
 
 def _passfile(user: str, role: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ VERSION = "15"
 """Of Debian 12, as on the platform of one machine; RDS takes its minor versions by itself."""
 
 DATABASE = USER = "hermesops"
-ROUTER, API, CONNECTIONS, CONNECTOR = "router", "hermes_api", "connections", "connector"
+ROUTER, API, CONNECTIONS, CONNECTOR, CONSOLE = "router", "hermes_api", "connections", "connector", "console"
 """Roles that services of the host authenticate as, by IAM; those of ``store.registry.schema.role_grants``."""
 
 _AUTHORITY = "rds-ca-rsa2048-g1"
