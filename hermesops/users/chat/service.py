@@ -28,6 +28,10 @@ from hermesops.users.chat.decide import Finish
 from hermesops.users.chat.events import STEP, ChatEvent, EventLog, place_of
 from hermesops.users.chat.files import MOST, MOST_BYTES, SentFile, TooManyFilesError, refuse_too_many, with_texts
 
+_MOST_SHOWN, _MOST_CHARACTERS = 2_000, 2_000_000
+"""Messages of a conversation that are shown, the newest, and their characters together: a page of more is rendered
+for so long that the process serves nobody meanwhile."""
+
 LONGEST_MESSAGE = 100_000
 """Characters of a user's message, its text files included."""
 
@@ -286,7 +290,7 @@ class Chat:
         return together(rows, listed)
 
     async def messages(self, user_id: UserId, conversation: str) -> Spoken:
-        """The spoken messages of a conversation, from the agent's transcript, and the state of its newest turn.
+        """The newest spoken messages of a conversation, from the agent's transcript, and the state of its newest turn.
 
         Raises:
             NoAgentError: See there.
@@ -298,7 +302,7 @@ class Chat:
         transcript = await self._runs.transcript(account.instance_id, session_of(conversation))
         open_turn = turn if turn and turn.ended_at is None else None
         unanswered = turn if turn and turn.state in {TurnState.FAILED, TurnState.STOPPED} else None
-        return Spoken(spoken_in(transcript), open_turn, unanswered)
+        return Spoken(_newest(spoken_in(transcript)), open_turn, unanswered)
 
     async def forget(self, user_id: UserId, conversation: str) -> None:
         """Delete a conversation at the agent.
@@ -418,3 +422,10 @@ class Chat:
         task = asyncio.ensure_future(self._carrier.carry(turn_id))
         self._carrying[turn_id] = task
         task.add_done_callback(lambda _: self._carrying.pop(turn_id, None))
+
+
+def _newest(messages: Sequence[Message]) -> Sequence[Message]:
+    """The newest messages, as many as a page takes. Pure."""
+    lengths = itertools.accumulate(len(message.text) for message in reversed(messages[-_MOST_SHOWN:]))
+    count = sum(length <= _MOST_CHARACTERS for length in lengths)
+    return messages[len(messages) - count :]
