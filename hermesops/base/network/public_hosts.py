@@ -96,8 +96,8 @@ def internet() -> PublicNetwork:
 async def addresses_of(host: str) -> Sequence[str]:
     """The addresses of a host, by the resolver of this computer.
 
-    The resolver is asked in a thread of its own: a stranger's name server may never answer, and the event loop's threads
-    are those of the database. A host that hangs gets some such threads and no more.
+    The resolver is asked in a thread of its own: a stranger's name server may never answer, and the event loop's
+    threads are those of the database. A host that hangs gets some such threads and no more.
 
     Raises:
         OSError: It has none, or the resolver does not answer.
