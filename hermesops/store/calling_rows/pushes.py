@@ -12,7 +12,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.ids import UserId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
-from hermesops.store.registry.repositories.base import insert_or_update
+from hermesops.store.registry.repositories.base import insert_or_update, lock_name
 from hermesops.store.registry.schema.calling_tables import called_tasks, task_pushes
 from hermesops.store.registry.schema.user_tables import turns
 
@@ -85,7 +85,7 @@ class TaskPushes:
         not before the pause has ended, so that changing it again and again tries no host more often.
         """
         with self._database.writing() as connection:
-            self._lock(connection, push.turn_id)
+            lock_name(self._database, connection, push.turn_id, _LOCK)
             others = sa.select(sa.func.count()).where(_COLUMNS.turn_id == push.turn_id, _COLUMNS.id != push.id)
             if (connection.scalar(others) or 0) >= MOST:
                 return False
@@ -107,11 +107,6 @@ class TaskPushes:
         is_it = sa.and_(_COLUMNS.turn_id == push.turn_id, _COLUMNS.id == push.id, _COLUMNS.tries > 0)
         pause_ends_at = connection.scalar(sa.select(_COLUMNS.due_at).where(is_it))
         return max(now, pause_ends_at or now)
-
-    def _lock(self, connection: sa.Connection, turn_id: str) -> None:
-        """Let one transaction at a time add addresses of a task, so that each counts those before it."""
-        if not self._database.is_sqlite:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(turn_id, _LOCK))))
 
     def list(self, turn_id: str) -> tuple[Push, ...]:
         """The addresses of a task, the oldest first."""

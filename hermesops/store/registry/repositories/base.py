@@ -70,6 +70,18 @@ def new_id() -> str:
     return str(uuid4())
 
 
+def lock_name(database: Database, connection: sa.Connection, name: str, seed: int) -> None:
+    """Let one transaction at a time go on for a name, so that each counts the rows of those before it.
+
+    SQLite has one transaction that writes at a time.
+
+    Args:
+        seed: Of the advisory lock in PostgreSQL; another one for each kind of name.
+    """
+    if not database.is_sqlite:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, seed))))
+
+
 def insert_if_absent(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> bool:
     """Insert a row unless a row with the same unique values exists; whether it was inserted."""
     # RETURNING, not rowcount: PostgreSQL's driver does not always know how many rows an INSERT made.
