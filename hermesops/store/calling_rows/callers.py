@@ -13,15 +13,12 @@ from hermesops.model.chat.caller import Caller
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
-from hermesops.store.registry.repositories.base import insert_if_absent, lock_name
+from hermesops.store.registry.repositories.base import insert_if_absent, lock_rows
 from hermesops.store.registry.schema.calling_tables import agent_callers
 from hermesops.store.registry.schema.tables import LIVING, hermes_instances
 
 MOST = 20
 """Callers of one user whose keys count, at once."""
-
-_LOCK = 0x6863616C6C6572
-"""Seed of the advisory lock of a user, under which PostgreSQL adds callers one at a time."""
 
 _COLUMNS = agent_callers.c
 _USED_EVERY = timedelta(minutes=10)
@@ -63,7 +60,7 @@ class AgentCallers:
         id_ = str(uuid4())
         content = json.dumps({"name": name, "push_hosts": list(push_hosts)})
         with self._database.writing() as connection:
-            lock_name(self._database, connection, user_id, _LOCK)
+            lock_rows(self._database, connection, agent_callers, user_id)
             values = {
                 "id": id_,
                 "user_id": user_id,

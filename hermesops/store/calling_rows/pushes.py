@@ -12,7 +12,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.ids import UserId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
-from hermesops.store.registry.repositories.base import insert_or_update, lock_name
+from hermesops.store.registry.repositories.base import insert_or_update, lock_rows
 from hermesops.store.registry.schema.calling_tables import called_tasks, task_pushes
 from hermesops.store.registry.schema.user_tables import turns
 
@@ -23,9 +23,6 @@ OF_CALLER, OF_USER = 3, 12
 """Addresses of one caller, and of all callers of one user, that are looked at at once: others are held up by none."""
 
 _COLUMNS = task_pushes.c
-
-_LOCK = 0x6870757368
-"""Seed of the advisory lock of a task, under which PostgreSQL adds its addresses one at a time."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,7 @@ class TaskPushes:
         not before the pause has ended, so that changing it again and again tries no host more often.
         """
         with self._database.writing() as connection:
-            lock_name(self._database, connection, push.turn_id, _LOCK)
+            lock_rows(self._database, connection, task_pushes, push.turn_id)
             others = sa.select(sa.func.count()).where(_COLUMNS.turn_id == push.turn_id, _COLUMNS.id != push.id)
             if (connection.scalar(others) or 0) >= MOST:
                 return False

@@ -14,7 +14,7 @@ from hermesops.model.chat.turn import Turn, TurnState
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
-from hermesops.store.registry.repositories.base import insert_if_absent, lock_name
+from hermesops.store.registry.repositories.base import insert_if_absent, lock_rows
 from hermesops.store.registry.schema.calling_tables import called_tasks, task_pushes
 from hermesops.store.registry.schema.user_tables import chat_files, turn_approvals, turns
 
@@ -24,8 +24,6 @@ KEPT = timedelta(days=90)
 _COLUMNS = turns.c
 _OPEN = _COLUMNS.ended_at.is_(None)
 _DETAIL = 500
-_LOCK = 0x6865726D657475
-"""Seed of the advisory locks under which PostgreSQL adds turns of a user once at a time."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class Turns:
         id_ = str(uuid4())
         sealed = self._messages.seal(message, place=place(turns.name, "message", id_))
         with self._database.writing() as connection:
-            lock_name(self._database, connection, user_id, _LOCK)  # each counts those before it
+            lock_rows(self._database, connection, turns, user_id)
             values = {
                 "id": id_,
                 "user_id": user_id,

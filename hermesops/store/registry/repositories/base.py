@@ -14,6 +14,9 @@ from hermesops.store.registry.encryption.sealing import Sealer, key_in
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
 
+_LOCK = 0x6865726D657475
+"""Seed of the advisory locks of owners of rows."""
+
 
 @dataclass(frozen=True)
 class WriteContext:
@@ -70,16 +73,17 @@ def new_id() -> str:
     return str(uuid4())
 
 
-def lock_name(database: Database, connection: sa.Connection, name: str, seed: int) -> None:
-    """Let one transaction at a time go on for a name, so that each counts the rows of those before it.
+def lock_rows(database: Database, connection: sa.Connection, table: sa.Table, owner: str) -> None:
+    """Let one transaction at a time add rows of an owner to a table, so that each counts those before it.
 
-    SQLite has one transaction that writes at a time.
+    SQLite has one transaction that writes at a time, and PostgreSQL an advisory lock until the transaction's end.
 
     Args:
-        seed: Of the advisory lock in PostgreSQL; another one for each kind of name.
+        owner: Of the rows, as the id of a user.
     """
     if not database.is_sqlite:
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(name, seed))))
+        name = sa.func.hashtextextended(f"{table.name}/{owner}", _LOCK)
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(name)))
 
 
 def insert_if_absent(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> bool:
