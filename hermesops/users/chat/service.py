@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hermesops.agents.relay.client import AgentBusyError, AgentEndedError, NoSuchThingError
+from hermesops.base.foreign_json import apart
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.model.chat.caller import CalledTask
@@ -217,16 +218,20 @@ class Chat:
             raise NoSuchTurnError("there is no such turn")
         return turn
 
-    async def exchange(self, turn: Turn) -> tuple[str, str]:
-        """The message of a turn that is done and the whole answer, from the agent's transcript.
+    async def exchanges(self, turns: Sequence[Turn]) -> Sequence[tuple[str, str]]:
+        """The messages of turns that are done and the whole answers, from the agent's transcript, which is read once.
+
+        Args:
+            turns: Of one conversation.
 
         Raises:
             AgentEndedError: The agent does not run any more.
             UnavailableError: The agent does not answer.
         """
-        transcript = await self._runs.transcript(turn.instance_id, turn.session)
-        question = transcript.question_behind(turn.transcript_mark)
-        return question.text if question else "", transcript.answer_behind(turn.transcript_mark)
+        if not turns:
+            return ()
+        transcript = await self._runs.transcript(turns[0].instance_id, turns[0].session)
+        return await apart(lambda: [transcript.exchange_behind(turn.transcript_mark) for turn in turns])
 
     async def requests(self, turn: Turn) -> tuple[Approval, ...]:
         """The requests for approval of a turn, the oldest first."""
