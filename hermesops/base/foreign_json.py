@@ -58,10 +58,10 @@ async def parsed_object(text: bytes, *, most: int, largest: int) -> dict[str, An
     def parse() -> dict[str, Any]:
         return object_in(text, most=most, largest=largest)
 
-    return parse() if len(text) <= _AT_ONCE else await apart(parse)
+    return parse() if len(text) <= _AT_ONCE else await in_thread(parse)
 
 
-async def apart(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[[], T]) -> T:
     """Do work that takes a fraction of a second of the processor while the event loop goes on."""
     return await asyncio.get_running_loop().run_in_executor(_threads, work)
 

@@ -136,7 +136,7 @@ def signature(key_hash: str, at: int, body: bytes) -> str:
 
 
 class Outcome(StrEnum):
-    """Outcomes of a look at an address."""
+    """Outcomes of looking at an address."""
 
     NOTHING_NEW = "nothing-new"
     TAKEN = "taken"
@@ -151,8 +151,8 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Look:
-    """One look at an address.
+class Observation:
+    """An observation of an address and its task.
 
     Attributes:
         state: Of the task, as ``state_of`` gives it; empty where it was not read.
@@ -165,8 +165,8 @@ class Look:
 
 
 @dataclass(frozen=True)
-class NextLook:
-    """What is recorded of a look; as ``TaskPushes.note`` takes it."""
+class PushNote:
+    """A record of an observation, as ``TaskPushes.note`` takes it."""
 
     sent: str
     tries: int
@@ -174,27 +174,27 @@ class NextLook:
     has_ended: bool = False
 
 
-def next_look(push: Push, look: Look) -> NextLook:
-    """Decide when an address is looked at again. Pure.
+def note_of(push: Push, observation: Observation) -> PushNote:
+    """Decide what is recorded of an observation, and when the address is looked at again. Pure.
 
     After six tries of a state that state is given up, and the address only with the end of its task.
     """
     is_given_up = push.tries >= MOST_TRIES
-    match look.outcome:
+    match observation.outcome:
         case Outcome.OVER:
-            return NextLook(push.sent, push.tries, _AGAIN, has_ended=True)
+            return PushNote(push.sent, push.tries, _AGAIN, has_ended=True)
         case Outcome.UNREAD:
-            return NextLook(push.sent, push.tries, _ABSENT_PAUSE)
+            return PushNote(push.sent, push.tries, _ABSENT_PAUSE)
         case Outcome.NOTHING_NEW:
-            return NextLook(push.sent, push.tries if is_given_up else 0, _AGAIN, has_ended=look.has_ended)
+            return PushNote(push.sent, push.tries if is_given_up else 0, _AGAIN, has_ended=observation.has_ended)
         case Outcome.TAKEN:
-            return NextLook(look.state, 0, _AGAIN, has_ended=look.has_ended)
+            return PushNote(observation.state, 0, _AGAIN, has_ended=observation.has_ended)
         case Outcome.NOT_TAKEN:
             before = 0 if is_given_up else push.tries
             if before + 1 < MOST_TRIES:
-                return NextLook(push.sent, before + 1, min(_FIRST_PAUSE * 2**before, _LONGEST_PAUSE))
-            sent = push.sent if look.has_ended else look.state
-            return NextLook(sent, MOST_TRIES, _AGAIN, has_ended=look.has_ended)
+                return PushNote(push.sent, before + 1, min(_FIRST_PAUSE * 2**before, _LONGEST_PAUSE))
+            sent = push.sent if observation.has_ended else observation.state
+            return PushNote(sent, MOST_TRIES, _AGAIN, has_ended=observation.has_ended)
         case unreachable:
             assert_never(unreachable)
 
@@ -222,27 +222,27 @@ class PushSender:
 
     async def run(self) -> None:
         """Look at addresses that are due until cancelled; none waits for another one's host."""
-        looks: dict[asyncio.Task[object], DuePush] = {}
+        under_way: dict[asyncio.Task[object], DuePush] = {}
         try:
             while True:
                 try:
-                    for due in await self._take(looks.values()):
-                        look = asyncio.ensure_future(attempt(self._look, due, _LOOK_WITHIN_S))
-                        looks[look] = due
-                        look.add_done_callback(looks.pop)
+                    for due in await self._take(under_way.values()):
+                        task = asyncio.ensure_future(attempt(self._look, due, _LOOK_WITHIN_S))
+                        under_way[task] = due
+                        task.add_done_callback(under_way.pop)
                 except HermesError as error:
                     log.info("pushes_wait", why=type(error).__name__)
                 await pause(_LOOK_S)
         finally:
-            await cancel(*looks)
+            await cancel(*under_way)
 
-    async def _take(self, looks: Collection[DuePush]) -> Sequence[DuePush]:
+    async def _take(self, under_way: Collection[DuePush]) -> Sequence[DuePush]:
         """Addresses to look at beside those that are looked at: of no caller that has some, and no user with many."""
-        free = min(_BATCH, _MOST_LOOKS - len(looks))
+        free = min(_BATCH, _MOST_LOOKS - len(under_way))
         if free <= 0:
             return ()
-        of_users = Counter(due.user_id for due in looks)
-        callers = {due.caller_id for due in looks}
+        of_users = Counter(due.user_id for due in under_way)
+        callers = {due.caller_id for due in under_way}
         users = {user_id for user_id, count in of_users.items() if count >= OF_USER}
         return await asyncio.to_thread(
             lambda: self._rows.take_due(for_=_TAKEN, limit=free, callers=callers, users=users)
@@ -251,19 +251,19 @@ class PushSender:
     async def _look(self, due: DuePush) -> None:
         """Notify one address of its task's state, if that is new to it, and record when to look again."""
         try:
-            look = await self._looked(due)
+            observation = await self._observed(due)
         except (PushRefusedError, NoSuchTaskError):
-            look = Look(Outcome.OVER)
+            observation = Observation(Outcome.OVER)
         except HermesError as error:
             log.info("push_waits", turn=due.push.turn_id, why=type(error).__name__)
-            look = Look(Outcome.UNREAD)
+            observation = Observation(Outcome.UNREAD)
         except Exception:  # a bug costs one address its notification, and the others nothing
             log.exception("push_failed", turn=due.push.turn_id)
-            look = Look(Outcome.OVER)
-        next_ = next_look(due.push, look)
-        await asyncio.to_thread(lambda: self._rows.note(due, **asdict(next_)))
+            observation = Observation(Outcome.OVER)
+        note = note_of(due.push, observation)
+        await asyncio.to_thread(lambda: self._rows.note(due, **asdict(note)))
 
-    async def _looked(self, due: DuePush) -> Look:
+    async def _observed(self, due: DuePush) -> Observation:
         """Notify an address; of an answer that its agent did not give for hours, the caller gets the state alone.
 
         Raises:
@@ -274,15 +274,15 @@ class PushSender:
         push = due.push
         caller = await asyncio.to_thread(self._callers.of_id, due.caller_id)
         if caller is None:
-            return Look(Outcome.OVER)
+            return Observation(Outcome.OVER)
         is_late = due.ended_for is not None and due.ended_for > _LONGEST_ABSENCE
         task = await self._tasks.get(caller, push.turn_id, is_answer_read=not is_late)
         state, has_ended = state_of(task), task.turn.has_ended
         if not state or state == push.sent:
-            return Look(Outcome.NOTHING_NEW, state, has_ended=has_ended)
+            return Observation(Outcome.NOTHING_NEW, state, has_ended=has_ended)
         refuse_address(push, caller.push_hosts)  # the user may have changed them meanwhile
         is_taken = await self._send(caller, push, self._render(caller, task))
-        return Look(Outcome.TAKEN if is_taken else Outcome.NOT_TAKEN, state, has_ended=has_ended)
+        return Observation(Outcome.TAKEN if is_taken else Outcome.NOT_TAKEN, state, has_ended=has_ended)
 
     async def _send(self, caller: Caller, push: Push, body: bytes) -> bool:
         """Send one notification to an address of the internet; whether its host took it."""

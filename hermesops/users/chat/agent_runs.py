@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from hermesops.agents.relay.client import AgentEndedError, NoSuchThingError, RelayClient
-from hermesops.base.foreign_json import apart
+from hermesops.base.foreign_json import in_thread
 from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.chat.transcript import AgentView, Message, Run, RunState, Transcript
 from hermesops.model.chat.turn import Turn, TurnState, conversation_of, session_of
@@ -106,7 +106,7 @@ class AgentRuns:
             return Transcript()
         rows = answer.get("data")
         newest = rows[-_MOST_ROWS:] if isinstance(rows, list) else []
-        return Transcript(await apart(lambda: tuple(_messages(newest))))
+        return Transcript(await in_thread(lambda: tuple(_messages(newest))))
 
     async def start(self, turn: Turn, transcript: Transcript, files: Sequence[ChatFile], *, until: float) -> str:
         """Send the turn's message; returns the name of its run.

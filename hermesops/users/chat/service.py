@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hermesops.agents.relay.client import AgentBusyError, AgentEndedError, NoSuchThingError
-from hermesops.base.foreign_json import apart
+from hermesops.base.foreign_json import in_thread
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.model.chat.caller import CalledTask
@@ -231,7 +231,7 @@ class Chat:
         if not turns:
             return ()
         transcript = await self._runs.transcript(turns[0].instance_id, turns[0].session)
-        return await apart(lambda: [transcript.exchange_behind(turn.transcript_mark) for turn in turns])
+        return await in_thread(lambda: [transcript.exchange_behind(turn.transcript_mark) for turn in turns])
 
     async def requests(self, turn: Turn) -> tuple[Approval, ...]:
         """The requests for approval of a turn, the oldest first."""
