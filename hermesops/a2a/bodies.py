@@ -11,6 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive
 
+from hermesops.base.foreign_json import has_more
+
 LARGEST = 8 << 20
 """Bytes of a body: the images of a message have five megabytes at most, and are in base64."""
 
@@ -27,13 +29,20 @@ async def refused_body(request: Request) -> A2AError | None:
     if request.method == "POST" and kind not in {"", *_JSON}:
         return ContentTypeNotSupportedError("a body is application/json")
     body = await request.body()
+    if not _is_utf_8(body):
+        return InvalidRequestError("a body is JSON in UTF-8")
+    if has_more(body, _MOST_VALUES):
+        return InvalidRequestError("the body has too many values")
+    return None
+
+
+def _is_utf_8(body: bytes) -> bool:
+    """Whether a body is JSON in UTF-8; one with a NUL may be in UTF-16, which the SDK would read, too."""
     try:
         body.decode()
     except UnicodeDecodeError:
-        return InvalidRequestError("a body is JSON in UTF-8")
-    if sum(map(body.count, (b",", b"[", b"{", b":"))) > _MOST_VALUES:
-        return InvalidRequestError("the body has too many values")
-    return None
+        return False
+    return b"\0" not in body
 
 
 def refusal(path: str, error: A2AError) -> JSONResponse:

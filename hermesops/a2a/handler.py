@@ -161,6 +161,7 @@ class Handler(RequestHandler):
     ) -> TaskPushNotificationConfig:
         """Have an address notified of a task."""
         caller = caller_of(context)
+        self._limits.admit(caller.id, "change")  # each has a host tried at once
         task = await self._tasks.get(caller, params.task_id, is_answer_read=False)
         push = push_of(params, task.turn.id, params.id or str(uuid4()))
         await self._notices.put(caller, push)

@@ -48,19 +48,28 @@ class ModelProviders:
 
         Args:
             key: Empty for the present one, at the same provider and address.
-            may_be_unknown: Whether a key of which nobody knows is taken, too. A refused one never is.
+            may_be_unknown: As ``verified`` takes it.
 
         Raises:
-            UsageError: A part contradicts another, the provider refuses the key, or it lacks the model.
-            UnverifiedKeyError: Nobody knows whether it accepts the key.
+            UsageError: A part contradicts another, or as ``verified``.
+            UnverifiedKeyError: See there.
         """
         before = self.registry.instance_secrets.settings(instance.id).provider
         world_address = self.client.world_address()
         choice = completed(before, provider, model=model, key=key, base_url=base_url, world_address=world_address)
-        self.report(f"asking {choice.facts.title} about the key")
-        return await self._verified(choice, may_be_unknown=may_be_unknown)
+        return await self.verified(choice, may_be_unknown=may_be_unknown)
 
-    async def _verified(self, choice: ProviderChoice, *, may_be_unknown: bool) -> ProviderChoice:
+    async def verified(self, choice: ProviderChoice, *, may_be_unknown: bool = False) -> ProviderChoice:
+        """Ask the provider of a checked choice once whether it accepts the key, which may be a turn that the user pays.
+
+        Args:
+            may_be_unknown: Whether a key of which nobody knows is taken, too. A refused one never is.
+
+        Raises:
+            UsageError: The provider refuses the key, or it lacks the model.
+            UnverifiedKeyError: See there.
+        """
+        self.report(f"asking {choice.facts.title} about the key")
         verdict = judge(choice, await self.client.ask(choice))
         match verdict.outcome:
             case KeyOutcome.ACCEPTED:

@@ -283,7 +283,9 @@ def request_carrier(connected: "Connected") -> "RequestCarrier":
         prices=sold_prices(container.billing_policy.prices, settings.billing.sold),
         at_stripe=pages,
         seen=connected.seen_subscriptions,
-        settings=AgentSettings(container.registry, configure, container.model_providers),
+        settings=AgentSettings(
+            container.registry, configure, connected.instance_requests.refuse_provider, container.model_providers
+        ),
         back=lambda origin: f"{settings.web.origin or origin}{PLAN_PAGE}",
         refresh=container.plan_statements.refresh,
         hold_lease=container.hold_lease,

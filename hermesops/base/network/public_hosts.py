@@ -3,20 +3,26 @@
 A name may stand for an address of our own networks, or for another one by the next look. Source: RFC 6890.
 """
 
-import asyncio
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 import httpx
 
+from hermesops.base import blocking
 from hermesops.base.network.http import own_client
 from hermesops.base.network.variables import NetworkVariables
+from hermesops.errors import UnavailableError
 
 PORT = 443
+
+_RESOLVED_S = 5.0
+"""Seconds for a host's addresses. The resolver itself waits for silent name servers for some 20 s."""
 
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
 _HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})+")
@@ -90,10 +96,22 @@ def internet() -> PublicNetwork:
 async def addresses_of(host: str) -> Sequence[str]:
     """The addresses of a host, by the resolver of this computer.
 
+    The resolver is asked in a thread of its own: a stranger's name server may never answer, and the event loop's
+    threads are those of the database. A host that hangs gets some such threads and no more.
+
     Raises:
         OSError: It has none, or the resolver does not answer.
     """
-    answers = await asyncio.get_running_loop().getaddrinfo(host, PORT, type=1)
+    name = sha256(host.encode()).hexdigest()[:8]  # a thread's name is shown, and hosts are users'
+
+    try:
+        answers = await blocking.call(
+            lambda: socket.getaddrinfo(host, PORT, type=socket.SOCK_STREAM),
+            whom=f"the resolver of {name}",
+            within_s=_RESOLVED_S,
+        )
+    except UnavailableError as error:
+        raise OSError(error.message) from error
     return [str(address[0]) for *_, address in answers]
 
 

@@ -75,9 +75,13 @@ class Transcript:
 
     def answer_behind(self, mark: int) -> str:
         """The answer to the first question behind a mark; empty for none."""
+        return self.exchange_behind(mark)[1]
+
+    def exchange_behind(self, mark: int) -> tuple[str, str]:
+        """The first question behind a mark and its answer; empty for none."""
         question = self.question_behind(mark)
         answer = self.answer_after(question) if question else None
-        return answer.text if answer else ""
+        return question.text if question else "", answer.text if answer else ""
 
     def answer_after(self, question: Message) -> Message | None:
         """The message that ends the turn of a question, before the user's next message."""

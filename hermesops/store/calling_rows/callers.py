@@ -13,12 +13,12 @@ from hermesops.model.chat.caller import Caller
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
-from hermesops.store.registry.repositories.base import insert_if_absent
+from hermesops.store.registry.repositories.base import insert_if_absent, lock_rows
 from hermesops.store.registry.schema.calling_tables import agent_callers
 from hermesops.store.registry.schema.tables import LIVING, hermes_instances
 
 MOST = 20
-"""Callers of one user at once."""
+"""Callers of one user whose keys count, at once."""
 
 _COLUMNS = agent_callers.c
 _USED_EVERY = timedelta(minutes=10)
@@ -60,6 +60,7 @@ class AgentCallers:
         id_ = str(uuid4())
         content = json.dumps({"name": name, "push_hosts": list(push_hosts)})
         with self._database.writing() as connection:
+            lock_rows(self._database, connection, agent_callers, user_id)
             values = {
                 "id": id_,
                 "user_id": user_id,
@@ -70,10 +71,10 @@ class AgentCallers:
                 "may_approve": may_approve,
                 "created_at": self._database.now(connection),
             }
-            of_user = sa.and_(_COLUMNS.user_id == user_id, _COLUMNS.revoked_at.is_(None))
-            count = connection.scalar(sa.select(sa.func.count()).select_from(agent_callers).where(of_user)) or 0
+            is_it = sa.and_(_COLUMNS.user_id == user_id, _LIVE)
+            count = connection.scalar(sa.select(sa.func.count()).select_from(_joined()).where(is_it)) or 0
             is_new = count < MOST and insert_if_absent(connection, agent_callers, values)
-            row = connection.execute(_query().where(of_user, _COLUMNS.client_key == client_key, LIVING)).one_or_none()
+            row = connection.execute(_query().where(is_it, _COLUMNS.client_key == client_key)).one_or_none()
         return (self._caller(row) if row else None), is_new
 
     def list(self, user_id: UserId) -> tuple[Caller, ...]:

@@ -12,6 +12,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.messaging.files import AgentFile
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
+from hermesops.store.registry.repositories.base import lock_rows
 from hermesops.store.registry.schema.messaging_tables import agent_files, outgoing_messages
 
 KEPT = timedelta(hours=1)
@@ -41,6 +42,7 @@ class AgentFiles:
         pieces = [json.dumps({"name": name, "type": media_type})]
         pieces += [b64encode(content[at : at + _PIECE]).decode() for at in range(0, len(content), _PIECE)]
         with self._database.writing() as connection:
+            lock_rows(self._database, connection, agent_files, instance_id)
             now = self._database.now(connection)
             _forget(connection, now)
             sums = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_COLUMNS.bytes), 0))

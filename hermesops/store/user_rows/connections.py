@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from hermesops.model.connections.connection import ENDED, Connection, ConnectionState
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.registry.database import Database
+from hermesops.store.registry.repositories.base import lock_rows
 from hermesops.store.registry.schema.tables import LIVING, hermes_instances
 from hermesops.store.registry.schema.user_tables import user_connections
 
@@ -58,6 +59,7 @@ class UserConnections:
             ``None`` where too many of the user's connections are still to be cleaned up.
         """
         with self._database.writing() as connection:
+            lock_rows(self._database, connection, user_connections, user_id)
             now = self._database.now(connection)
             mine = sa.and_(_COLUMNS.user_id == user_id, _COLUMNS.cleaned_at.is_(None), _has_ended())
             if connection.execute(sa.select(sa.func.count()).where(mine)).scalar_one() >= MOST_UNCLEANED:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from hermesops.model.ids import UserId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
+from hermesops.store.registry.repositories.base import lock_rows
 from hermesops.store.registry.schema.user_tables import chat_files
 
 KEPT = timedelta(hours=1)
@@ -58,6 +59,7 @@ class ChatFiles:
         text = json.dumps({"name": name, "type": media_type, "data": b64encode(content).decode()})
         sealed = self._messages.seal(text, place=_place(file.id))
         with self._database.writing() as connection:
+            lock_rows(self._database, connection, chat_files, user_id)
             now = self._database.now(connection)
             connection.execute(chat_files.delete().where(_COLUMNS.created_at < now - KEPT, _COLUMNS.turn_id.is_(None)))
             sums = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_COLUMNS.bytes), 0))

@@ -12,7 +12,7 @@ from hermesops.model.billing.user_request import RequestKind, RequestState, User
 from hermesops.model.ids import UserId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
-from hermesops.store.registry.repositories.base import insert_if_absent
+from hermesops.store.registry.repositories.base import insert_if_absent, lock_rows
 from hermesops.store.registry.repositories.user_requests import request_of
 from hermesops.store.registry.schema.user_tables import user_requests
 
@@ -45,6 +45,7 @@ class UserRequests:
         id_ = str(uuid4())
         sealed = self._messages.seal(json.dumps(body), place=_place("body", id_))
         with self._database.writing() as connection:
+            lock_rows(self._database, connection, user_requests, user_id)
             count = sa.select(sa.func.count()).where(_COLUMNS.user_id == user_id, _OPEN)
             is_known = sa.and_(_COLUMNS.user_id == user_id, _COLUMNS.client_key == client_key)
             known = connection.execute(sa.select(user_requests).where(is_known)).one_or_none()

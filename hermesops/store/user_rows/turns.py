@@ -14,7 +14,7 @@ from hermesops.model.chat.turn import Turn, TurnState
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
-from hermesops.store.registry.repositories.base import insert_if_absent
+from hermesops.store.registry.repositories.base import insert_if_absent, lock_rows
 from hermesops.store.registry.schema.calling_tables import called_tasks, task_pushes
 from hermesops.store.registry.schema.user_tables import chat_files, turn_approvals, turns
 
@@ -24,8 +24,6 @@ KEPT = timedelta(days=90)
 _COLUMNS = turns.c
 _OPEN = _COLUMNS.ended_at.is_(None)
 _DETAIL = 500
-_LOCK = 0x6865726D657475
-"""Seed of the advisory locks under which PostgreSQL adds turns of a user once at a time."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ class Turns:
         id_ = str(uuid4())
         sealed = self._messages.seal(message, place=place(turns.name, "message", id_))
         with self._database.writing() as connection:
-            self._lock(connection, user_id)
+            lock_rows(self._database, connection, turns, user_id)
             values = {
                 "id": id_,
                 "user_id": user_id,
@@ -203,11 +201,6 @@ class Turns:
         with self._database.writing() as connection:
             old = _COLUMNS.ended_at < self._database.now(connection) - KEPT
             return _delete(connection, old)
-
-    def _lock(self, connection: sa.Connection, user_id: UserId) -> None:
-        """Let one transaction at a time add turns of a user, so that each counts those before it."""
-        if not self._database.is_sqlite:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(user_id, _LOCK))))
 
     def _one(self, is_it: sa.ColumnElement[bool], *order: sa.ColumnElement[Any]) -> Turn | None:
         with self._database.reading() as connection:

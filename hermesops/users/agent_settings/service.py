@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 
 from hermesops.agents.model_providers.service import ModelProviders
 from hermesops.errors import RefusedError, UsageError
@@ -13,7 +14,7 @@ from hermesops.model.billing.route import ROUTES
 from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.model.ids import UserId
 from hermesops.model.operation import LeaseHeldError, Operation
-from hermesops.model.providers.choice import ProviderChoice
+from hermesops.model.providers.choice import ProviderChoice, completed
 from hermesops.store.registry import Registry
 from hermesops.store.user_rows.settings_copies import SettingsCopies
 from hermesops.users.chat.service import NoAgentError
@@ -26,6 +27,9 @@ _UNCHANGED: Mapping[str, object] = {"id": "", "model": "", "key": "", "base_url"
 """Parts of a request for a model provider, as left out."""
 
 Patch = Callable[[InstanceSettings], InstanceSettings]
+
+Verdict = Mapping[str, str]
+"""That a provider was asked about a choice: a digest of the choice, and ``verified_at``. Empty where it was not."""
 
 
 class ChangedMeanwhileError(RefusedError):
@@ -81,18 +85,34 @@ class AgentSettings:
 
     Attributes:
         configure: Opens the operation that gives an agent settings, as operators' requests do, and starts it.
+        refuse_provider: Raises as ``configure`` would where an agent takes no provider now.
         providers: Checks a model provider of the user's own, and asks it about the key.
     """
 
     registry: Registry
     configure: Callable[[str, Patch, str], Awaitable[Operation]]
+    refuse_provider: Callable[[str], Awaitable[None]]
     providers: ModelProviders
 
-    async def change(self, user_id: UserId, changes: Mapping[str, object], *, tag: str, reason: str) -> str:
+    async def change(
+        self,
+        user_id: UserId,
+        changes: Mapping[str, object],
+        *,
+        tag: str,
+        reason: str,
+        known: Verdict = MappingProxyType({}),
+        keep: Callable[[Verdict], None] = lambda _: None,
+    ) -> str:
         """Change settings that are as ``tag`` says; returns the id of the operation.
+
+        A model provider is asked last, and once: a change that is repeated, as after a machine that did not answer,
+        brings the verdict along.
 
         Args:
             reason: Of the operation, for the audit; names the request.
+            known: The verdict of an earlier try of this change.
+            keep: Keeps the verdict for the next one.
 
         Raises:
             ChangedMeanwhileError: They are not.
@@ -104,9 +124,11 @@ class AgentSettings:
         if not changes or changes.keys() - SETTABLE:
             raise UsageError(f"only {', '.join(sorted(SETTABLE))} can be set")
         instance = await asyncio.to_thread(self._instance, user_id)
+        settings = await asyncio.to_thread(self.registry.instance_secrets.settings, instance.id)
+        patch_of(changes, tag)(settings)
         try:
-            patch = patch_of(changes, tag, await self._provider(instance, changes.get("provider")))
-            operation = await self.configure(instance.user_id, patch, reason)
+            provider = await self._provider(instance, settings, changes.get("provider"), known, keep)
+            operation = await self.configure(instance.user_id, patch_of(changes, tag, provider), reason)
         except ChangedMeanwhileError:
             raise
         except (RefusedError, LeaseHeldError) as refused:
@@ -116,7 +138,14 @@ class AgentSettings:
     def _instance(self, user_id: UserId) -> Instance:
         return self.registry.instances.find(user_id)
 
-    async def _provider(self, instance: Instance, requested: object) -> ProviderChoice | None:
+    async def _provider(
+        self,
+        instance: Instance,
+        settings: InstanceSettings,
+        requested: object,
+        known: Verdict,
+        keep: Callable[[Verdict], None],
+    ) -> ProviderChoice | None:
         """The provider that a user requests, verified; ``None`` for the platform's models."""
         fields = {**_UNCHANGED, **requested} if isinstance(requested, dict) else _UNCHANGED
         words = {name: value for name, value in fields.items() if isinstance(value, str)}
@@ -124,14 +153,21 @@ class AgentSettings:
             raise UsageError("the model provider is malformed", field="provider")
         if not words["id"]:
             return None
-        return await self.providers.choose(
-            instance,
-            words["id"],
-            model=words["model"],
-            key=words["key"],
-            base_url=words["base_url"],
-            may_be_unknown=fields["unverified"] is True,
+        choice = completed(
+            settings.provider, words["id"], model=words["model"], key=words["key"], base_url=words["base_url"]
         )
+        name = _digest(choice)
+        if known.get("choice") == name:
+            return replace(choice, verified_at=known.get("verified_at", ""))
+        await self.refuse_provider(instance.user_id)
+        verified = await self.providers.verified(choice, may_be_unknown=fields["unverified"] is True)
+        await asyncio.to_thread(keep, {"choice": name, "verified_at": verified.verified_at})
+        return verified
+
+
+def _digest(choice: ProviderChoice) -> str:
+    """A name of a choice with its key. Pure."""
+    return hashlib.sha256(json.dumps(asdict(replace(choice, verified_at="")), sort_keys=True).encode()).hexdigest()
 
 
 def shown(settings: InstanceSettings) -> UserSettings:

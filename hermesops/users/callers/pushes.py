@@ -7,21 +7,26 @@ import asyncio
 import hmac
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
 from datetime import timedelta
+from enum import StrEnum
 from hashlib import sha256
+from typing import assert_never
 from urllib.parse import urlsplit
 
 import httpx
 import structlog
 
+from hermesops.base.fan_out import attempt
 from hermesops.base.network.public_hosts import PORT, NotPublicError, PublicNetwork, is_host
-from hermesops.base.waiting import pause
+from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError
 from hermesops.model.chat.caller import MOST_TRIES, Caller
 from hermesops.store.calling_rows.callers import AgentCallers
-from hermesops.store.calling_rows.pushes import MOST, DuePush, Push, TaskPushes
-from hermesops.users.callers.tasks import AgentTask, AgentTasks
+from hermesops.store.calling_rows.pushes import MOST, OF_USER, DuePush, Push, TaskPushes
+from hermesops.users.callers.tasks import AgentTask, AgentTasks, NoSuchTaskError
 
 SIGNATURE = "x-hermesops-signature"
 TOKEN = "x-a2a-notification-token"  # noqa: S105 - a header's name
@@ -34,6 +39,15 @@ _LOOK_S = 1.0
 _TAKEN = timedelta(seconds=60)
 _AGAIN = timedelta(seconds=1)
 """Between two looks at a task that goes on."""
+
+_BATCH, _MOST_LOOKS = 20, 200
+"""Addresses that are taken at once, and that are looked at at once."""
+
+_LOOK_WITHIN_S = 45.0
+"""Seconds for one look: for an agent's answer and a host's. Afterwards another process may take the address."""
+
+_ABSENT_PAUSE, _LONGEST_ABSENCE = timedelta(minutes=1), timedelta(hours=6)
+"""Between two looks at a task whose agent does not answer; and how long after its end its answer is waited for."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=10)
 _WITHIN_S = 10.0
@@ -120,6 +134,70 @@ def signature(key_hash: str, at: int, body: bytes) -> str:
     return f"t={at},v1={mac}"
 
 
+class Outcome(StrEnum):
+    """Outcomes of looking at an address."""
+
+    NOTHING_NEW = "nothing-new"
+    TAKEN = "taken"
+    NOT_TAKEN = "not-taken"
+    """The host refused, or was not reached."""
+
+    UNREAD = "unread"
+    """How the task stands could not be read, as where its agent is away: the host was not asked, and lost no try."""
+
+    OVER = "over"
+    """Nothing is sent to this address any more."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """An observation of an address and its task.
+
+    Attributes:
+        state: Of the task, as ``state_of`` gives it; empty where it was not read.
+        has_ended: Whether the task has.
+    """
+
+    outcome: Outcome
+    state: str = ""
+    has_ended: bool = False
+
+
+@dataclass(frozen=True)
+class PushNote:
+    """A record of an observation, as ``TaskPushes.note`` takes it."""
+
+    sent: str
+    tries: int
+    pause: timedelta
+    has_ended: bool = False
+
+
+def note_of(push: Push, observation: Observation) -> PushNote:
+    """Decide what is recorded of an observation, and when the address is looked at again. Pure.
+
+    After six tries of a state that state is given up, and the address only with the end of its task.
+    """
+    is_given_up = push.tries >= MOST_TRIES
+    match observation.outcome:
+        case Outcome.OVER:
+            return PushNote(push.sent, push.tries, _AGAIN, has_ended=True)
+        case Outcome.UNREAD:
+            return PushNote(push.sent, push.tries, _ABSENT_PAUSE)
+        case Outcome.NOTHING_NEW:
+            return PushNote(push.sent, push.tries if is_given_up else 0, _AGAIN, has_ended=observation.has_ended)
+        case Outcome.TAKEN:
+            return PushNote(observation.state, 0, _AGAIN, has_ended=observation.has_ended)
+        case Outcome.NOT_TAKEN:
+            before = 0 if is_given_up else push.tries
+            if before + 1 < MOST_TRIES:
+                return PushNote(push.sent, before + 1, min(_FIRST_PAUSE * 2**before, _LONGEST_PAUSE))
+            sent = push.sent if observation.has_ended else observation.state
+            return PushNote(sent, MOST_TRIES, _AGAIN, has_ended=observation.has_ended)
+        case unreachable:
+            assert_never(unreachable)
+
+
 class PushSender:
     """Sends notifications, each of a state at least once, from rows alone.
 
@@ -142,45 +220,68 @@ class PushSender:
         self._network = network
 
     async def run(self) -> None:
-        """Look at addresses that are due until cancelled."""
-        while True:
-            try:
-                due = await asyncio.to_thread(lambda: self._rows.take_due(for_=_TAKEN))
-                await asyncio.gather(*map(self._look, due))
-            except HermesError as error:
-                log.info("pushes_wait", why=type(error).__name__)
-            await pause(_LOOK_S)
+        """Look at addresses that are due until cancelled; none waits for another one's host."""
+        under_way: dict[asyncio.Task[object], DuePush] = {}
+        try:
+            while True:
+                try:
+                    for due in await self._take(under_way.values()):
+                        task = asyncio.ensure_future(attempt(self._look, due, _LOOK_WITHIN_S))
+                        under_way[task] = due
+                        task.add_done_callback(under_way.pop)
+                except HermesError as error:
+                    log.info("pushes_wait", why=type(error).__name__)
+                await pause(_LOOK_S)
+        finally:
+            await cancel(*under_way)
+
+    async def _take(self, under_way: Collection[DuePush]) -> Sequence[DuePush]:
+        """Addresses to look at beside those that are looked at: of no caller that has some, and no user with many."""
+        free = min(_BATCH, _MOST_LOOKS - len(under_way))
+        if free <= 0:
+            return ()
+        of_users = Counter(due.user_id for due in under_way)
+        callers = {due.caller_id for due in under_way}
+        users = {user_id for user_id, count in of_users.items() if count >= OF_USER}
+        return await asyncio.to_thread(
+            lambda: self._rows.take_due(for_=_TAKEN, limit=free, callers=callers, users=users)
+        )
 
     async def _look(self, due: DuePush) -> None:
-        """Notify one address of its task's state, if that is new to it."""
-        push, is_sent, has_ended = due.push, True, False
+        """Notify one address of its task's state, if that is new to it, and record when to look again."""
         try:
-            caller = await asyncio.to_thread(self._callers.of_id, due.caller_id)
-            task = await self._tasks.get(caller, push.turn_id) if caller else None
-            state = state_of(task) if task else ""
-            has_ended = task is None or task.turn.has_ended
-            if caller and task and state and state != push.sent:
-                refuse_address(push, caller.push_hosts)  # the user may have changed them meanwhile
-                is_sent = await self._send(caller, push, self._render(caller, task))
-        except PushRefusedError:
-            has_ended = True
+            observation = await self._observed(due)
+        except (PushRefusedError, NoSuchTaskError):
+            observation = Observation(Outcome.OVER)
         except HermesError as error:
-            log.info("push_waits", turn=push.turn_id, why=type(error).__name__)
-            is_sent = False
+            log.info("push_waits", turn=due.push.turn_id, why=type(error).__name__)
+            observation = Observation(Outcome.UNREAD)
         except Exception:  # a bug costs one address its notification, and the others nothing
-            log.exception("push_failed", turn=push.turn_id)
-            has_ended = True
-        else:
-            push = push if not (is_sent and state) else Push(**{**vars(push), "sent": state})
-        await self._note(push, is_sent=is_sent, has_ended=has_ended)
+            log.exception("push_failed", turn=due.push.turn_id)
+            observation = Observation(Outcome.OVER)
+        note = note_of(due.push, observation)
+        await asyncio.to_thread(lambda: self._rows.note(due, **asdict(note)))
 
-    async def _note(self, push: Push, *, is_sent: bool, has_ended: bool) -> None:
-        tries = 0 if is_sent else push.tries + 1
-        wait = _AGAIN if is_sent else min(_FIRST_PAUSE * 2**push.tries, _LONGEST_PAUSE)
-        is_over = tries >= MOST_TRIES or (is_sent and has_ended)
-        await asyncio.to_thread(
-            lambda: self._rows.note(push, sent=push.sent, tries=tries, pause=wait, has_ended=is_over)
-        )
+    async def _observed(self, due: DuePush) -> Observation:
+        """Notify an address; of an answer that its agent did not give for hours, the caller gets the state alone.
+
+        Raises:
+            PushRefusedError: The address may not be notified any more.
+            NoSuchTaskError: See there.
+            UnavailableError: The agent, or the database, does not answer.
+        """
+        push = due.push
+        caller = await asyncio.to_thread(self._callers.of_id, due.caller_id)
+        if caller is None:
+            return Observation(Outcome.OVER)
+        is_late = due.ended_for is not None and due.ended_for > _LONGEST_ABSENCE
+        task = await self._tasks.get(caller, push.turn_id, is_answer_read=not is_late)
+        state, has_ended = state_of(task), task.turn.has_ended
+        if not state or state == push.sent:
+            return Observation(Outcome.NOTHING_NEW, state, has_ended=has_ended)
+        refuse_address(push, caller.push_hosts)  # the user may have changed them meanwhile
+        is_taken = await self._send(caller, push, self._render(caller, task))
+        return Observation(Outcome.TAKEN if is_taken else Outcome.NOT_TAKEN, state, has_ended=has_ended)
 
     async def _send(self, caller: Caller, push: Push, body: bytes) -> bool:
         """Send one notification to an address of the internet; whether its host took it."""

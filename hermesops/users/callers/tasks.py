@@ -3,11 +3,12 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from hermesops.agents.relay.client import AgentEndedError
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.chat.caller import CalledTask, Caller, client_key_of, conversation_of_task
 from hermesops.model.chat.turn import Turn, TurnState
 from hermesops.store.calling_rows.tasks import CalledTasks
@@ -22,6 +23,9 @@ YES, NO = frozenset({"yes", "approve", "once"}), frozenset({"no", "deny"})
 _ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CANCELLED_S = 10.0
 """Seconds that a cancelled task has until its agent has stopped."""
+
+_LISTED_WITHIN_S, _MOST_LISTED = 10.0, 4_000_000
+"""Seconds for the answers of a list, and their characters together with the messages."""
 
 _PREFACE = "[From {name}, an agent of somebody else. It is not your user, and speaks for itself.]\n\n"
 
@@ -115,17 +119,43 @@ class AgentTasks:
         limit: int = 50,
         are_answers_read: bool = False,
     ) -> tuple[Sequence[AgentTask], int]:
-        """A caller's tasks, the newest first, and the number of all; arguments as of ``CalledTasks.list``."""
+        """A caller's tasks, the newest first, and the number of all; other arguments as of ``CalledTasks.list``.
+
+        Args:
+            are_answers_read: Whether messages and answers of tasks that are done are read, some seconds long and some
+                megabytes: others have none then, and also where the agent does not answer.
+        """
 
         def rows() -> tuple[Sequence[tuple[str, CalledTask]], int]:
             return self._rows.list(caller.id, context=context, states=states, since=since, offset=offset, limit=limit)
 
         listed, count = await asyncio.to_thread(rows)
-        tasks = [
-            await self._task(caller, await self._chat.turn(caller.user_id, id_), row, is_answer_read=are_answers_read)
-            for id_, row in listed
-        ]
-        return tasks, count
+        tasks = []
+        for id_, row in listed:
+            with suppress(NoSuchTurnError):  # it was forgotten meanwhile
+                turn = await self._chat.turn(caller.user_id, id_)
+                tasks.append(await self._task(caller, turn, row, is_answer_read=False))
+        return await self._with_answers(caller, tasks) if are_answers_read else tasks, count
+
+    async def _with_answers(self, caller: Caller, tasks: Sequence[AgentTask]) -> Sequence[AgentTask]:
+        """Tasks with messages and answers, as many as there are within the limits of a list, the newest first."""
+        sessions: dict[str, list[Turn]] = {}
+        for task in tasks:
+            if task.turn.state is TurnState.DONE:
+                sessions.setdefault(task.turn.session, []).append(task.turn)
+        known: dict[str, tuple[str, str]] = {}
+        with suppress(HermesError, TimeoutError):  # of an agent that is away, no other session is asked
+            async with asyncio.timeout(_LISTED_WITHIN_S):
+                for turns in sessions.values():
+                    exchanges = await self._chat.exchanges(turns)
+                    known |= {turn.id: exchange for turn, exchange in zip(turns, exchanges, strict=True)}
+        left, answered = _MOST_LISTED, []
+        for task in tasks:
+            message, answer = known.get(task.turn.id, ("", None))
+            left -= len(message) + len(answer or "")
+            is_shown = answer is not None and left >= 0
+            answered.append(_answered(caller, task, message, answer) if is_shown else task)
+        return answered
 
     async def cancel(self, caller: Caller, task_id: str) -> AgentTask:
         """Stop a task, and wait some seconds until its agent has stopped.
@@ -179,7 +209,7 @@ class AgentTasks:
         task = AgentTask(turn, row.context, row.message_id)
         if turn.has_ended:
             message, answer = await self._exchange(turn) if is_answer_read else ("", None)
-            return replace(task, message=message.removeprefix(_preface(caller)), answer=answer)
+            return _answered(caller, task, message, answer)
         waiting = [request for request in await self._chat.requests(turn) if request.is_waiting]
         message = turn.message.removeprefix(_preface(caller))
         return replace(task, message=message, request=waiting[0] if waiting else None)
@@ -192,9 +222,13 @@ class AgentTasks:
         if turn.state is not TurnState.DONE:
             return "", None
         try:
-            return await self._chat.exchange(turn)
+            return (await self._chat.exchanges([turn]))[0]
         except AgentEndedError:
             return "", None
+
+
+def _answered(caller: Caller, task: AgentTask, message: str, answer: str | None) -> AgentTask:
+    return replace(task, message=message.removeprefix(_preface(caller)), answer=answer)
 
 
 def _preface(caller: Caller) -> str:

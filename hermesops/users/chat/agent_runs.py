@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from hermesops.agents.relay.client import AgentEndedError, NoSuchThingError, RelayClient
+from hermesops.base.foreign_json import in_thread
 from hermesops.errors import RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.chat.transcript import AgentView, Message, Run, RunState, Transcript
 from hermesops.model.chat.turn import Turn, TurnState, conversation_of, session_of
@@ -28,13 +29,16 @@ NO_ANSWER = "[There was no answer to this message: it was stopped or interrupted
 """Stands in the history for an answer that a stop or a crash prevented."""
 
 _MOST_TEXT = 1_000_000
+_MOST_ROWS = 10_000
+"""Messages of a session that are read, the newest; agents begin a new session long before."""
+
 _MOST_SESSIONS = 200
 _SOURCE = "api_server"
 """What hermes-agent 0.19.0 notes as the source of its API's sessions; jobs and messengers have others."""
 
 _TITLE = 120
-_IMAGE_NOTES = re.compile(r"(?:\n\[screenshot\])+\s*\Z")
-"""What hermes-agent 0.19.0 stores for the images of a message."""
+_IMAGE_NOTE = "\n[screenshot]"
+"""What hermes-agent 0.19.0 stores for each image of a message, behind its text."""
 
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 """Names that the relay takes in a path."""
@@ -82,7 +86,8 @@ class AgentRuns:
         """Conversations of the web chat that an agent has, by name; raises as ``transcript``."""
         answer = await self._relay.get(agent, f"/api/sessions?source={_SOURCE}&limit={_MOST_SESSIONS}")
         rows = answer.get("data")
-        listed = [_conversation(row) for row in (rows if isinstance(rows, list) else []) if isinstance(row, dict)]
+        taken = rows[:_MOST_SESSIONS] if isinstance(rows, list) else []
+        listed = [_conversation(row) for row in taken if isinstance(row, dict)]
         return {each.name: each for each in listed if each is not None}
 
     async def forget(self, agent: str, conversation: str) -> None:
@@ -90,7 +95,7 @@ class AgentRuns:
         await self._relay.send("DELETE", agent, f"/api/sessions/{session_of(conversation)}")
 
     async def transcript(self, agent: str, session: str) -> Transcript:
-        """Read a session's messages; none where the agent knows no such session.
+        """Read a session's newest messages; none where the agent knows no such session.
 
         Raises:
             UnavailableError: The agent does not answer.
@@ -100,7 +105,8 @@ class AgentRuns:
         except NoSuchThingError:
             return Transcript()
         rows = answer.get("data")
-        return Transcript(tuple(_messages(rows if isinstance(rows, list) else [])))
+        newest = rows[-_MOST_ROWS:] if isinstance(rows, list) else []
+        return Transcript(await in_thread(lambda: tuple(_messages(newest))))
 
     async def start(self, turn: Turn, transcript: Transcript, files: Sequence[ChatFile], *, until: float) -> str:
         """Send the turn's message; returns the name of its run.
@@ -237,7 +243,16 @@ def _text(value: object) -> str:
     if isinstance(value, list):
         parts = [part.get("text") for part in value[:_MOST_MESSAGES] if isinstance(part, dict)]
         value = "\n".join(part for part in parts if isinstance(part, str))
-    return _IMAGE_NOTES.sub("", value[:_MOST_TEXT]).strip() if isinstance(value, str) else ""
+    return _without_notes(value[:_MOST_TEXT]) if isinstance(value, str) else ""
+
+
+def _without_notes(text: str) -> str:
+    """A text without the notes behind it. An agent may write a hundred thousand of them, so each is looked at once."""
+    text = text.rstrip()
+    end = len(text)
+    while text.endswith(_IMAGE_NOTE, 0, end):
+        end -= len(_IMAGE_NOTE)
+    return text[:end].strip()
 
 
 def _conversation(row: Mapping[str, Any]) -> Conversation | None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hermesops.agents.relay.client import AgentBusyError, AgentEndedError, NoSuchThingError
+from hermesops.base.foreign_json import in_thread
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.model.chat.caller import CalledTask
@@ -27,6 +28,10 @@ from hermesops.users.chat.conversations import Conversation, together
 from hermesops.users.chat.decide import Finish
 from hermesops.users.chat.events import STEP, ChatEvent, EventLog, place_of
 from hermesops.users.chat.files import MOST, MOST_BYTES, SentFile, TooManyFilesError, refuse_too_many, with_texts
+
+_MOST_SHOWN, _MOST_CHARACTERS = 2_000, 2_000_000
+"""Messages of a conversation that are shown, the newest, and their characters together: a page of more is rendered
+for so long that the process serves nobody meanwhile."""
 
 LONGEST_MESSAGE = 100_000
 """Characters of a user's message, its text files included."""
@@ -213,16 +218,20 @@ class Chat:
             raise NoSuchTurnError("there is no such turn")
         return turn
 
-    async def exchange(self, turn: Turn) -> tuple[str, str]:
-        """The message of a turn that is done and the whole answer, from the agent's transcript.
+    async def exchanges(self, turns: Sequence[Turn]) -> Sequence[tuple[str, str]]:
+        """The messages of turns that are done and the whole answers, from the agent's transcript, which is read once.
+
+        Args:
+            turns: Of one conversation.
 
         Raises:
             AgentEndedError: The agent does not run any more.
             UnavailableError: The agent does not answer.
         """
-        transcript = await self._runs.transcript(turn.instance_id, turn.session)
-        question = transcript.question_behind(turn.transcript_mark)
-        return question.text if question else "", transcript.answer_behind(turn.transcript_mark)
+        if not turns:
+            return ()
+        transcript = await self._runs.transcript(turns[0].instance_id, turns[0].session)
+        return await in_thread(lambda: [transcript.exchange_behind(turn.transcript_mark) for turn in turns])
 
     async def requests(self, turn: Turn) -> tuple[Approval, ...]:
         """The requests for approval of a turn, the oldest first."""
@@ -286,7 +295,7 @@ class Chat:
         return together(rows, listed)
 
     async def messages(self, user_id: UserId, conversation: str) -> Spoken:
-        """The spoken messages of a conversation, from the agent's transcript, and the state of its newest turn.
+        """The newest spoken messages of a conversation, from the agent's transcript, and the state of its newest turn.
 
         Raises:
             NoAgentError: See there.
@@ -298,7 +307,7 @@ class Chat:
         transcript = await self._runs.transcript(account.instance_id, session_of(conversation))
         open_turn = turn if turn and turn.ended_at is None else None
         unanswered = turn if turn and turn.state in {TurnState.FAILED, TurnState.STOPPED} else None
-        return Spoken(spoken_in(transcript), open_turn, unanswered)
+        return Spoken(_newest(spoken_in(transcript)), open_turn, unanswered)
 
     async def forget(self, user_id: UserId, conversation: str) -> None:
         """Delete a conversation at the agent.
@@ -418,3 +427,10 @@ class Chat:
         task = asyncio.ensure_future(self._carrier.carry(turn_id))
         self._carrying[turn_id] = task
         task.add_done_callback(lambda _: self._carrying.pop(turn_id, None))
+
+
+def _newest(messages: Sequence[Message]) -> Sequence[Message]:
+    """The newest messages, as many as a page takes. Pure."""
+    lengths = itertools.accumulate(len(message.text) for message in reversed(messages[-_MOST_SHOWN:]))
+    count = sum(length <= _MOST_CHARACTERS for length in lengths)
+    return messages[len(messages) - count :]

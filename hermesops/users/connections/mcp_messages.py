@@ -14,11 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hermesops.base.foreign_json import object_in
 from hermesops.errors import RefusedError
-from hermesops.wire import strict_json
+from hermesops.wire.strict_json import MalformedJSONError
 
 LARGEST = 1 << 20
 """Bytes of a message."""
+
+_MOST_VALUES = 20_000
+"""Values of a message: it is parsed on the event loop of the users' API."""
 
 _META = "COMPOSIO_"
 """How the names of Composio's own tools begin; others are of a service."""
@@ -66,8 +70,8 @@ def rebuilt(body: bytes) -> Message:
         MalformedMessageError: See there; the words name a field, and no value.
     """
     try:
-        raw = strict_json.parse_object(body, largest=LARGEST)
-    except strict_json.MalformedJSONError as error:
+        raw = object_in(body, most=_MOST_VALUES, largest=LARGEST)
+    except MalformedJSONError as error:
         raise MalformedMessageError(f"the message is malformed: {error}") from None
     if raw.get("jsonrpc") != "2.0":
         raise MalformedMessageError("the message is not JSON-RPC 2.0")

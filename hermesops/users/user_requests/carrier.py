@@ -31,7 +31,7 @@ from hermesops.store.registry import Registry
 from hermesops.store.registry.audit.log import acting_as
 from hermesops.store.registry.repositories.user_requests import RequestOutcome
 from hermesops.store.user_rows.requests import UserRequests
-from hermesops.users.agent_settings.service import AgentSettings, ChangedMeanwhileError
+from hermesops.users.agent_settings.service import AgentSettings, ChangedMeanwhileError, Verdict
 from hermesops.users.billing.current import StripeSubscriptions
 from hermesops.users.billing.decide import Policy, counting
 from hermesops.users.billing.subscription import Subscription, subscriptions_of
@@ -57,6 +57,9 @@ from hermesops.users.user_requests.decide import (
 
 _STEPS = 10
 """Most steps of one look: a request that needs more goes on with the next look."""
+
+_VERDICT = "verdict"
+"""Name in a request's sealed answer: what a model provider has said about the key of a request."""
 
 _AT_ONCE = Limits(at_once=8, slow_after_s=30.0, within_s=120.0)
 
@@ -257,11 +260,7 @@ class RequestCarrier:
         opened = self._opened(request)
         if opened is None:
             try:
-                opened = OperationId(
-                    await self.settings.change(
-                        request.user_id, action.changes, tag=action.tag, reason=_reason_of(request)
-                    )
-                )
+                opened = OperationId(await self._change(request, action))
             except ChangedMeanwhileError as error:
                 return RequestOutcome(RequestState.REFUSED, error.message, "changed-meanwhile")
             except UnverifiedKeyError as error:  # a user is asked, instead of a provider that may never answer
@@ -272,6 +271,21 @@ class RequestCarrier:
                 return RequestOutcome(RequestState.REFUSED, error.message, "refused")
         words = "your agent gets the new settings"
         return RequestOutcome(RequestState.WAITING, words, operation_id=opened, pause=pause)
+
+    async def _change(self, request: UserRequest, action: Configure) -> str:
+        """Change the settings; the verdict of a model provider stays with the request, which may be tried again."""
+        answer = self.rows().answer(request).get(_VERDICT)
+        known = {str(name): str(value) for name, value in answer.items()} if isinstance(answer, dict) else {}
+
+        def keep(verdict: Verdict) -> None:
+            sealed = self.rows().seal_answer(request, {_VERDICT: dict(verdict)})
+            kept = RequestOutcome(request.state, request.detail, answer=sealed, pause=timedelta(seconds=1))
+            self.registry.user_requests.decide(request, kept)
+
+        reason = _reason_of(request)
+        return await self.settings.change(
+            request.user_id, action.changes, tag=action.tag, reason=reason, known=known, keep=keep
+        )
 
     def _opened(self, request: UserRequest) -> OperationId | None:
         """The operation of this request; the reason of each names its request."""

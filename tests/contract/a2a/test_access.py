@@ -1,14 +1,16 @@
 """Who may call: keys made and revoked by the user, one agent each, limits, and what strangers learn."""
 
+import asyncio
 from itertools import count
 
 import pytest
 
 from hermesops.a2a import handler
-from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.serving.limits import RATES
-from hermesops.store.calling_rows.callers import MOST, digest
+from hermesops.store.calling_rows.callers import MOST, AgentCallers, digest
 from hermesops.store.registry.schema.calling_tables import agent_callers
+from tests.support.real.stores.registries import placed
 from tests.support.suite.cases import each_case
 from tests.support.users.api import Client, UsersApi
 from tests.support.users.calling import CallingAgent, calling_agent, eventually, make_caller, message
@@ -164,3 +166,25 @@ async def test_a_user_has_so_many_callers(api: UsersApi, ada: Client, monkeypatc
 async def test_other_callers_are_refused(ada: Client, changes: dict[str, object]) -> None:
     answer = await ada.ask("POST", "/callers", json={"name": "a", "client_key": "k", **changes})
     assert answer.status_code == 422
+
+
+def add(rows: AgentCallers, agent: Instance, number: int) -> bool:
+    """Add a caller of an agent; whether it was added."""
+    names = (agent.user_id, agent.id, f"{agent.id}-{number}", f"key-{agent.id}-{number}")
+    return rows.add(*names, name="x", push_hosts=[], may_approve=False)[1]
+
+
+async def test_callers_of_a_terminated_agent_take_no_place_of_others(api: UsersApi) -> None:
+    rows, registry = api.calling_rows.callers, api.relay.registry
+    assert all(add(rows, api.ada, number) for number in range(MOST))
+    registry.terminations.terminate(api.ada.id)
+    second = placed(registry)
+    assert second.user_id == api.ada.user_id
+    assert add(rows, second, 0)
+    assert [caller.instance_id for caller in rows.list(second.user_id)] == [second.id]
+
+
+async def test_requests_at_once_make_no_more_callers_than_one_after_the_other(api: UsersApi) -> None:
+    rows = api.calling_rows.callers
+    added = await asyncio.gather(*(asyncio.to_thread(add, rows, api.ada, number) for number in range(2 * MOST)))
+    assert (sum(added), len(rows.list(api.ada.user_id))) == (MOST, MOST)

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import json
 import ssl
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -36,6 +37,7 @@ async def receiver(tmp_path: Path, api: UsersApi, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(pushes, "_LOOK_S", 0.02)
     monkeypatch.setattr(pushes, "_AGAIN", timedelta(0))
     monkeypatch.setattr(pushes, "_FIRST_PAUSE", timedelta(0))
+    monkeypatch.setattr(pushes, "_ABSENT_PAUSE", timedelta(0))
     async with receiving(tmp_path) as receiver:
         sender: Any = api.calling.sender
         sender._network = receiver.network
@@ -114,6 +116,79 @@ async def test_a_host_that_refuses_is_notified_again_and_no_redirect_is_followed
     await caller.send("more")  # the sender has looked again meanwhile
     assert len(receiver.taken) == tries
     assert {head["request"] for head, _ in receiver.taken} == {"POST /task?of=ada HTTP/1.1"}
+
+
+async def test_a_state_is_given_up_and_the_end_is_notified_nevertheless(
+    api: UsersApi, caller: CallingAgent, receiver: Receiver
+) -> None:
+    api.agent.says, receiver.fails = False, MOST_TRIES
+    task = (await caller.result("SendMessage", begun("hello")))["task"]["id"]
+    await eventually(lambda: api.agent.runs, "the run")
+    api.agent.push(api.agent.run, "approval.request", **REQUEST)
+    await eventually(lambda: not receiver.fails, "the tries")
+    await caller.result(
+        "SendMessage", {"message": message("yes", taskId=task), "configuration": {"returnImmediately": True}}
+    )
+    api.agent.end(api.agent.run, "done")
+    await eventually(lambda: receiver.states[MOST_TRIES:] == ["TASK_STATE_COMPLETED"], "the end")
+    assert set(receiver.states[:MOST_TRIES]) == {"TASK_STATE_INPUT_REQUIRED"}
+    await eventually(partial(has_ended, api, task), "the end of the address")
+
+
+async def test_an_agent_that_is_away_costs_its_callers_host_no_try(
+    api: UsersApi, caller: CallingAgent, receiver: Receiver
+) -> None:
+    api.agent.says = False
+    task = (await caller.result("SendMessage", begun("hello")))["task"]["id"]
+    await eventually(lambda: api.agent.runs, "the run")
+    api.agent.hides = 1_000_000
+    api.agent.end(api.agent.run, "done")
+    await eventually(lambda: api.agent.hides < 1_000_000 - 2 * MOST_TRIES, "looks at the agent")
+    assert (receiver.taken, has_ended(api, task)) == ([], False)
+    assert api.relay.registry.callers.notified().undelivered == 0
+    api.agent.hides = 0
+    await eventually(lambda: receiver.taken, "the notification")
+    assert "done" in json.dumps(json.loads(receiver.taken[0][1])["task"]["artifacts"])
+
+
+async def test_of_an_agent_that_is_away_for_hours_the_state_is_notified(
+    api: UsersApi, caller: CallingAgent, receiver: Receiver
+) -> None:
+    api.agent.says = False
+    task = (await caller.result("SendMessage", begun("hello")))["task"]["id"]
+    await eventually(lambda: api.agent.runs, "the run")
+    api.agent.hides = 1_000_000
+    api.agent.end(api.agent.run, "done")
+    await eventually(lambda: api.agent.hides < 1_000_000, "a look at the agent")
+    api.relay.clock.turn(6 * 3600 + 1)
+    await eventually(partial(has_ended, api, task), "the end of the address")
+    assert receiver.states == ["TASK_STATE_COMPLETED"]
+    assert "artifacts" not in json.loads(receiver.taken[0][1])["task"]
+
+
+async def test_a_host_that_hangs_delays_no_other_caller(
+    api: UsersApi, ada: Client, caller: CallingAgent, receiver: Receiver
+) -> None:
+    sender: Any = api.calling.sender
+    hanging = asyncio.Event()
+
+    async def resolve(host: str) -> list[str]:
+        if host == "evil.example.com":
+            hanging.set()
+            await asyncio.Event().wait()
+        return ["127.0.0.1"]
+
+    sender._network = replace(sender._network, resolve=resolve)
+    async with calling_agent(api, ada, push_hosts=["evil.example.com"]) as other:
+        addresses = [{"id": f"p{number}", "url": "https://evil.example.com/"} for number in range(MOST)]
+        task = (await other.result("SendMessage", begun("hello", **addresses[0])))["task"]["id"]
+        for address in addresses[1:]:
+            await other.result("CreateTaskPushNotificationConfig", {"taskId": task, **address})
+        await asyncio.wait_for(hanging.wait(), 20)
+        began = time.monotonic()
+        await caller.result("SendMessage", begun("hello"))
+        await eventually(lambda: receiver.taken, "the notification")
+    assert time.monotonic() - began < pushes._WITHIN_S
 
 
 async def test_an_address_outside_the_internet_and_another_name_get_nothing(

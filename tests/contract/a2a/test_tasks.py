@@ -4,7 +4,13 @@ import asyncio
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from hermesops.base.waiting import Pending, until
+from hermesops.store.calling_rows.tasks import CalledTasks
+from hermesops.store.registry.schema.calling_tables import called_tasks
+from hermesops.store.registry.schema.user_tables import turns
+from hermesops.users.callers import tasks
 from tests.support.users.api import Client, UsersApi
 from tests.support.users.calling import CallingAgent, calling_agent, eventually, message, texts
 
@@ -204,6 +210,49 @@ async def test_callers_leave_the_owner_room(api: UsersApi, ada: Client, caller: 
     assert (busy.status_code, busy.json()["error"]["status"]) == (429, "RESOURCE_EXHAUSTED")
     async with ada.send("mine", conversation="one") as first, ada.send("mine", conversation="two") as second:
         await asyncio.gather(anext(first), anext(second))
+
+
+async def test_a_list_reads_each_context_once_and_is_given_without_an_agent(
+    api: UsersApi, caller: CallingAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        await caller.send(str(number), contextId=f"c{number % 2}")
+        api.relay.clock.turn(seconds=1)
+    whole, before = {"includeArtifacts": True}, api.agent.reads
+    listed = (await caller.result("ListTasks", whole))["tasks"]
+    assert [texts(task) for task in listed] == [f"{ECHO}{number}" for number in (3, 2, 1, 0)]
+    assert api.agent.reads - before == 2
+    api.agent.hides = 1
+    away = (await caller.result("ListTasks", whole))["tasks"]
+    assert [task["id"] for task in away] == [task["id"] for task in listed]
+    assert (api.agent.hides, api.agent.reads - before) == (0, 2)  # no other session of an agent that is away is read
+    assert not [task for task in away if task.get("artifacts")]
+    monkeypatch.setattr(tasks, "_MOST_LISTED", 2 * len(ECHO))  # a message, which is shorter, and its answer
+    some = (await caller.result("ListTasks", whole))["tasks"]
+    assert [bool(task.get("artifacts")) for task in some] == [True, False, False, False]
+    monkeypatch.setattr(tasks, "_LISTED_WITHIN_S", 0.0)
+    late = (await caller.result("ListTasks", whole))["tasks"]
+    assert (len(late), [task for task in late if task.get("artifacts")]) == (4, [])
+
+
+async def test_a_list_leaves_out_what_is_forgotten_meanwhile(
+    api: UsersApi, caller: CallingAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = await caller.send("kept")
+    api.relay.clock.turn(seconds=1)
+    await caller.send("gone")
+    list_rows = CalledTasks.list
+
+    def listed(rows: CalledTasks, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - as the method has them
+        answer = list_rows(rows, *arguments, **named)
+        with api.all_rows.writing() as connection:
+            newest = answer[0][0][0]
+            connection.execute(called_tasks.delete().where(called_tasks.c.turn_id == newest))
+            connection.execute(turns.delete().where(turns.c.id == newest))
+        return answer
+
+    monkeypatch.setattr(CalledTasks, "list", listed)
+    assert [task["id"] for task in (await caller.result("ListTasks", {}))["tasks"]] == [kept["id"]]
 
 
 async def test_lists_have_pages(api: UsersApi, caller: CallingAgent) -> None:

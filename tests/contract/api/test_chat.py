@@ -180,6 +180,36 @@ async def test_an_answer_that_came_before_the_agent_died_is_recalled(api: UsersA
         assert [event.data async for event in events] == [{"text": "the whole answer"}]
 
 
+async def test_of_a_long_conversation_the_newest_messages_are_shown(api: UsersApi, ada: Client) -> None:
+    for number in range(2_500):
+        api.agent.say("web_main", "user", str(number))
+    shown = (await ada.ask("GET", "/chat/conversations/main")).json()["messages"]
+    assert (len(shown), shown[0]["text"], shown[-1]["text"]) == (2_000, "500", "2499")
+    for letter in "abc":
+        api.agent.say("web_main", "user", letter * 900_000)
+    shown = (await ada.ask("GET", "/chat/conversations/main")).json()["messages"]
+    assert [message["text"][0] for message in shown] == ["b", "c"]
+
+
+async def test_a_transcript_of_too_many_values_is_an_agent_that_does_not_answer(api: UsersApi, ada: Client) -> None:
+    api.agent.sessions["web_main"] = [{"id": 1, "role": "user", "content": "x", "more": [[]] * 250_000}]
+    assert (await ada.ask("GET", "/chat/conversations/main")).status_code == 503
+    api.agent.sessions["web_main"] = [{"id": 1, "role": "user", "content": "[{:," * 100_000}]
+    assert len((await ada.ask("GET", "/chat/conversations/main")).json()["messages"][0]["text"]) == 400_000
+
+
+async def test_an_event_of_too_many_values_breaks_the_stream_off_and_the_turn_goes_on(
+    api: UsersApi, ada: Client
+) -> None:
+    api.agent.says = False
+    async with ada.send("hello") as events:
+        await anext(events)
+        await eventually(lambda: api.agent.runs, "the run")
+        api.agent.push(api.agent.run, "message.delta", delta="lost", more=[0] * 20_000)
+        api.agent.end(api.agent.run, "the whole answer")
+        assert [event.data async for event in events] == [{"text": "the whole answer"}]
+
+
 async def test_a_draining_agent_gets_the_message_later(api: UsersApi, ada: Client) -> None:
     api.agent.is_away = True
     async with ada.send("hello") as events:

@@ -12,7 +12,7 @@ from hermesops.model.providers.table import BY_ID, PROVIDERS
 from hermesops.store.registry.schema.user_tables import user_requests
 from tests.support.users.api import Client, UsersApi
 from tests.support.users.model_provider import StandInProvider, key_for, standing_in
-from tests.support.users.settings_worker import settings_worker
+from tests.support.users.settings_worker import SettingsWorker, settings_worker
 
 OPENAI = BY_ID["openai"]
 KEY = key_for(OPENAI, "canary-of-the-key")
@@ -20,15 +20,21 @@ REQUEST = {"id": "openai", "model": "gpt-5.2", "key": KEY}
 
 
 @pytest.fixture
-async def provider(api: UsersApi, tmp_path: Path) -> AsyncIterator[StandInProvider]:
-    async with standing_in(tmp_path) as provider, settings_worker(api, provider.client):
+async def provider(tmp_path: Path) -> AsyncIterator[StandInProvider]:
+    async with standing_in(tmp_path) as provider:
         provider.keys, provider.models = {KEY}, (OPENAI.example, "gpt-5.2-mini")
         yield provider
 
 
-async def patched(ada: Client, **provider: object) -> dict[str, Any]:
-    """Ask for a provider under the present tag; the request once it has ended, or the refusal."""
-    tag = (await ada.ask("GET", "/settings")).headers["etag"]
+@pytest.fixture(autouse=True)
+async def worker(api: UsersApi, provider: StandInProvider) -> AsyncIterator[SettingsWorker]:
+    async with settings_worker(api, provider.client) as worker:
+        yield worker
+
+
+async def patched(ada: Client, *, tag: str = "", **provider: object) -> dict[str, Any]:
+    """Ask for a provider, under the present tag unless it is given; the request once it has ended, or the refusal."""
+    tag = tag or (await ada.ask("GET", "/settings")).headers["etag"]
     response = await ada.ask("PATCH", "/settings", json={"provider": provider}, headers={"if-match": tag})
     answer: dict[str, Any] = response.json()
     if response.status_code != 202:
@@ -98,6 +104,25 @@ async def test_a_refused_key_is_not_saved_and_an_unknown_one_only_if_the_user_sa
     assert await shown(ada) is None
     assert (await patched(ada, **REQUEST, unverified=True))["state"] == "done"
     assert (await shown(ada))["verified_at"] is None
+
+
+async def test_a_provider_is_asked_once_however_often_the_machine_does_not_answer(
+    api: UsersApi, ada: Client, provider: StandInProvider, worker: SettingsWorker
+) -> None:
+    worker.checks_fail, worker.changes_fail = 2, 3
+    assert (await patched(ada, **REQUEST))["state"] == "done"
+    assert (worker.checks_fail, worker.changes_fail, len(provider.asked)) == (0, 0, 1)
+    assert (await shown(ada))["verified_at"] is not None
+    with api.all_rows.reading() as connection:
+        content = connection.execute(sa.select(user_requests.c.body, user_requests.c.answer)).one()
+    assert tuple(content) == (None, None)
+
+
+async def test_no_provider_is_asked_about_settings_that_were_changed_meanwhile(
+    ada: Client, provider: StandInProvider
+) -> None:
+    refused = await patched(ada, tag='"' + "0" * 32 + '"', **REQUEST)
+    assert (refused["code"], provider.asked) == ("changed-meanwhile", [])
 
 
 async def test_contradictions_are_refused_before_anything_is_kept(

@@ -146,7 +146,7 @@ class PlanWorld:
             prices=SOLD,
             at_stripe=at_stripe,
             seen=SeenSubscriptions(here, self.agents(here).settle),
-            settings=AgentSettings(here, self._configure, self.providers),
+            settings=AgentSettings(here, self._configure, self._refuse_provider, self.providers),
             back=lambda origin: f"{origin}/hermes-max/chat#/plan",
             refresh=self.statements().refresh,
             hold_lease=lambda subject: LeaseKeeper(self.registry, subject),
@@ -159,6 +159,10 @@ class PlanWorld:
         subject = f"instance/{instance.id}"
         opened = self.registry.operations.open(OperationKind.PROVISION, subject, intent=intent, instance_id=instance.id)
         return instance, opened
+
+    async def _refuse_provider(self, _user: str) -> None:
+        if self.problem:
+            raise RefusedError(self.problem)
 
     async def _configure(self, user: str, patch: Patch, reason: str) -> Operation:
         """As ``InstanceRequests.configure``, where the machine needs nothing."""

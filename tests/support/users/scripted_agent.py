@@ -49,6 +49,7 @@ class ScriptedAgent:
         drops: How many requests for runs are lost before they begin.
         lists: Whether it answers who asks for its sessions.
         hides: How many reads of a transcript are refused.
+        reads: How many were not.
         stores: Whether a run's question comes into the transcript.
         says: Whether runs answer by themselves, with the question and an echo in pieces.
         bearers: Keys that it was asked with.
@@ -61,6 +62,7 @@ class ScriptedAgent:
     loses: int = 0
     drops: int = 0
     hides: int = 0
+    reads: int = 0
     stores: bool = True
     says: bool = True
     is_away: bool = False
@@ -200,6 +202,7 @@ class ScriptedAgent:
         if self.hides:
             self.hides -= 1
             return _error(503, "gateway_draining")
+        self.reads += 1
         rows = self.sessions.get(request.path_params["session"])
         return _error(404, "session_not_found") if rows is None else JSONResponse({"object": "list", "data": rows})
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hermesops.agents.model_providers.service import ModelProviders
 from hermesops.base.waiting import cancel, pause
+from hermesops.errors import UnavailableError
 from hermesops.model.operation import Operation, OperationStatus
 from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.user_rows.requests import UserRequests
@@ -21,16 +22,20 @@ from tests.support.real.stores.registries import KEYS
 from tests.support.users.api import UsersApi
 
 
-@dataclass(frozen=True)
+@dataclass
 class SettingsWorker:
     """The worker.
 
     Attributes:
         client: Asks model providers.
+        checks_fail: How often the machine does not answer before a provider is asked.
+        changes_fail: How often it does not when it gets settings.
     """
 
     api: UsersApi
     client: ModelProviderClient
+    checks_fail: int = 0
+    changes_fail: int = 0
 
     async def run(self) -> None:
         """Look again and again until cancelled."""
@@ -43,7 +48,9 @@ class SettingsWorker:
             prices={},
             at_stripe=lambda: None,
             seen=part(),
-            settings=AgentSettings(registry, self._configure, ModelProviders(registry, self.client)),
+            settings=AgentSettings(
+                registry, self._configure, self._refuse_provider, ModelProviders(registry, self.client)
+            ),
             back=lambda origin: origin,
             refresh=part(),
             hold_lease=lambda subject: LeaseKeeper(registry, subject),
@@ -54,7 +61,15 @@ class SettingsWorker:
             self.api.relay.clock.turn(2)
             await pause(0.05)
 
+    async def _refuse_provider(self, _user: str) -> None:
+        if self.checks_fail:
+            self.checks_fail -= 1
+            raise UnavailableError("the machine does not answer")
+
     async def _configure(self, user: str, patch: Patch, reason: str) -> Operation:
+        if self.changes_fail:
+            self.changes_fail -= 1
+            raise UnavailableError("the machine does not answer")
         registry = self.api.relay.registry
         instance = registry.instances.find(user)
         settings = patch(registry.instance_secrets.settings(instance.id))
@@ -67,11 +82,12 @@ class SettingsWorker:
 
 
 @contextlib.asynccontextmanager
-async def settings_worker(api: UsersApi, client: ModelProviderClient) -> AsyncIterator[None]:
+async def settings_worker(api: UsersApi, client: ModelProviderClient) -> AsyncIterator[SettingsWorker]:
     """Let a worker look until the block ends."""
-    working = asyncio.ensure_future(SettingsWorker(api, client).run())
+    worker = SettingsWorker(api, client)
+    working = asyncio.ensure_future(worker.run())
     try:
-        yield
+        yield worker
         if working.done():
             working.result()
     finally:

@@ -21,6 +21,7 @@ from hermesops.agents.instances.steps.ports import Backups
 from hermesops.errors import AlreadySoError, Hint, Parameter, RefusedError, UsageError
 from hermesops.model.access.masking import changed, outline
 from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.health import NodeState
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.operation import Operation, OperationKind
@@ -169,16 +170,14 @@ class InstanceRequests:
                 hint=Hint(("instance", "settings", user_text, "--reason", "WHY")),
             )
         async with self.opener.eligible(user_text, ConfigureIntent) as instance:
-            observation = await self.client.observe(instance.id)
-            if observation.machine is None or observation.node is None:
-                raise refusals.unreachable(observation)
+            node = await self._settable(instance)
             settings = self.registry.instance_secrets.settings(instance.id)
             new_settings = patch(settings) if patch else self.registry.instance_secrets.settings_before(instance.id)
             if new_settings is None:
                 raise RefusedError(
                     f"the settings of {instance.title} were never changed: there is nothing to go back to"
                 )
-            if new_settings.provider and not observation.node.takes_endpoint:
+            if new_settings.provider and not node.takes_endpoint:
                 raise refusals.knows_no_provider(instance)
             intent = ConfigureIntent(
                 user=user_text,
@@ -187,6 +186,18 @@ class InstanceRequests:
                 settings=outline(new_settings),
             )
             return self.opener.change_settings(instance, new_settings, intent)
+
+    async def refuse_provider(self, user_text: str) -> None:
+        """Check that an instance takes a model provider of its user's now; raises as ``configure``."""
+        async with self.opener.eligible(user_text, ConfigureIntent) as instance:
+            if not (await self._settable(instance)).takes_endpoint:
+                raise refusals.knows_no_provider(instance)
+
+    async def _settable(self, instance: Instance) -> NodeState:
+        observation = await self.client.observe(instance.id)
+        if observation.machine is None or observation.node is None:
+            raise refusals.unreachable(observation)
+        return observation.node
 
     async def suspend(self, user_text: str, *, keep: Keep | None, reason: str) -> Operation:
         """Record that an agent shall be suspended.

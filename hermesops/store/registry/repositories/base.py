@@ -14,6 +14,9 @@ from hermesops.store.registry.encryption.sealing import Sealer, key_in
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
 
+_LOCK = 0x6865726D657475
+"""Seed of the advisory locks of owners of rows."""
+
 
 @dataclass(frozen=True)
 class WriteContext:
@@ -68,6 +71,19 @@ class Repository:
 def new_id() -> str:
     """Return a fresh UUID as text."""
     return str(uuid4())
+
+
+def lock_rows(database: Database, connection: sa.Connection, table: sa.Table, owner: str) -> None:
+    """Let one transaction at a time add rows of an owner to a table, so that each counts those before it.
+
+    SQLite has one transaction that writes at a time, and PostgreSQL an advisory lock until the transaction's end.
+
+    Args:
+        owner: Of the rows, as the id of a user.
+    """
+    if not database.is_sqlite:
+        name = sa.func.hashtextextended(f"{table.name}/{owner}", _LOCK)
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(name)))
 
 
 def insert_if_absent(connection: sa.Connection, table: sa.Table, values: dict[str, Any]) -> bool:

@@ -90,8 +90,8 @@ class UserRequestRepository(Repository):
                 "tries": _COLUMNS.tries + 1 if outcome.is_failed_try else 0,
             }
             if outcome.state in ENDED and request.kind == RequestKind.SETTINGS:
-                values["body"] = None  # it may hold the user's key for a model provider
-            if outcome.answer is not None:
+                values |= {"body": None, "answer": None}  # the user's key for a model provider, and a digest of it
+            elif outcome.answer is not None:
                 values["answer"] = outcome.answer
             if outcome.operation_id is not None:
                 values["operation_id"] = outcome.operation_id

@@ -44,7 +44,7 @@ class ChatTranscripts:
 def sessions_of(answer: Mapping[str, Any], chat: str) -> list[str]:
     """Ids of the sessions of a chat, the newest last. Pure."""
     rows = answer.get("data")
-    listed = [row for row in (rows if isinstance(rows, list) else []) if isinstance(row, dict)]
+    listed = [row for row in (rows[:_MOST_SESSIONS] if isinstance(rows, list) else []) if isinstance(row, dict)]
     own = [row for row in listed if row.get("user_id") == chat and isinstance(row.get("id"), str)]
     return [str(row["id"]) for row in sorted(own, key=_started)]
 

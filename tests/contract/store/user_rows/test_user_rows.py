@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from hermesops.access.secrets.keyring.key_ring import KeyRing
+from hermesops.model.billing.user_request import RequestKind
 from hermesops.model.chat.turn import Turn, TurnState
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import UserId
@@ -18,6 +19,7 @@ from hermesops.store.registry.database import Database
 from hermesops.store.user_rows.approvals import MOST, TurnApprovals
 from hermesops.store.user_rows.files import KEPT as FILES_KEPT
 from hermesops.store.user_rows.files import ChatFiles
+from hermesops.store.user_rows.requests import MOST_OPEN, UserRequests
 from hermesops.store.user_rows.sessions import LIFE, WebSessions
 from hermesops.store.user_rows.turns import KEPT, Turns
 from tests.support.real.stores.registries import KEYS, TurnedClock, placed, registry_at
@@ -44,6 +46,20 @@ def test_of_many_that_begin_at_once_one_turn_begins(turns: Turns, ada: Instance)
     assert None not in same
     assert other == [None] * 6
     assert [(row.name, row.open_turn) for row in turns.conversations(ada.user_id)] == [("main", added(turns, ada).id)]
+
+
+def test_rows_that_are_added_at_once_are_no_more_than_may_be(database: Database, ada: Instance) -> None:
+    files, requests = ChatFiles(database, KEYS), UserRequests(database, KEYS)
+
+    def add_file(number: int) -> object:
+        return files.add(ada.user_id, f"{number}", "text/plain", b"x", most=5, most_bytes=100)
+
+    def add_request(number: int) -> object:
+        return requests.add(ada.user_id, RequestKind.CANCEL, f"k{number}", {"origin": ""})
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(file is not None for file in pool.map(add_file, range(40))) == 5
+        assert sum(request is not None for request in pool.map(add_request, range(40))) == MOST_OPEN
 
 
 def test_a_turn_has_one_carrier_until_its_lease_ends(turns: Turns, ada: Instance, clock: TurnedClock) -> None:

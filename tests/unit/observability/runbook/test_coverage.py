@@ -5,15 +5,20 @@ import re
 from pathlib import Path
 
 from hermesops.base import assets
+from hermesops.cli.views.instance.model_provider import provider_lines
+from hermesops.model.providers.table import BY_ID
+from hermesops.observability.runbook.command import Ended
 from hermesops.observability.runbook.document import Kind, Runbook, load, names
 from hermesops.observability.runbook.fault import OnMachine
 from hermesops.observability.runbook.faults import FAULTS, fault
+from hermesops.observability.runbook.run import holds
 from tests.support.faults.messenger_table import MESSENGER_CHAINS
 from tests.support.faults.platform_table import PLATFORM_CHAINS
 from tests.support.faults.table import CHAINS, NOT_HAD
 from tests.support.faults.users_table import USERS_CHAINS
 from tests.support.runbooks.executions import ELSEWHERE, EXECUTIONS
 from tests.support.suite.cases import each_case
+from tests.support.users.model_provider import choice_of
 
 FOLDER = assets.folder("runbooks")
 TOP = Path(__file__).parents[4]
@@ -91,3 +96,17 @@ def test_a_fault_is_found_by_its_alert_and_by_its_runbook() -> None:
 def test_scripts_of_faults_are_about_the_machine_alone() -> None:
     scripts = [action.script for fault in FAULTS for action in fault.inject if isinstance(action, OnMachine)]
     assert not [script for script in scripts if re.search(r"\b(date -s|timedatectl|sysctl|nft|ip) ", script)]
+
+
+@each_case("runbook", RUNBOOKS.values(), ids=RUNBOOKS)
+def test_no_run_takes_a_turn_that_a_user_pays(runbook: Runbook) -> None:
+    names = [step.name for step in runbook.steps]
+    for step in runbook.steps:
+        if step.command[:2] != ("instance", "chat"):
+            continue
+        (guard,) = [guard for guard in step.guards if guard.step == "provider"]
+        reading = runbook.steps[names.index(guard.step)]
+        assert (reading.kind, reading.command) == (Kind.READ, ("instance", "model-provider", "USER"))
+        for choice, is_taken in ((None, True), (choice_of(BY_ID["openai"]), False)):
+            ended = Ended(0, "\n".join(provider_lines(choice)))
+            assert holds(guard, ended) == is_taken

@@ -1,9 +1,14 @@
 """What an agent gets of a conversation with the next message, and what it stores of it."""
 
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from hermesops.agents.relay.client import RelayClient
 from hermesops.model.chat.transcript import Message, Transcript
 from hermesops.store.user_rows.files import ChatFile
 from hermesops.users.chat import agent_runs
-from hermesops.users.chat.agent_runs import NO_ANSWER, content_of, history_of
+from hermesops.users.chat.agent_runs import NO_ANSWER, AgentRuns, content_of, history_of
 
 
 def spoken(*texts: tuple[str, str]) -> Transcript:
@@ -69,3 +74,26 @@ def test_images_go_along_inline() -> None:
     [text, image] = content_of("look", [ChatFile("f", "p.png", "image/png", b"PNG")])
     assert text == {"type": "text", "text": "look"}
     assert image == {"type": "image_url", "image_url": {"url": "data:image/png;base64,UE5H"}}
+
+
+def test_an_agent_that_writes_a_hundred_thousand_notes_holds_nobody_up() -> None:
+    began = time.process_time()
+    rows = [
+        {"id": 1, "role": "user", "content": "x" + "\n[screenshot]" * 70_000 + tail} for tail in ("", " x", " " * 9)
+    ]
+    texts = [message.text for message in agent_runs._messages(rows)]
+    assert (texts[0], texts[2]) == ("x", "x")
+    assert texts[1].endswith("[screenshot] x")
+    assert time.process_time() - began < 60  # a search for the notes takes hours
+
+
+async def test_of_a_transcript_of_tiny_rows_the_newest_are_read() -> None:
+    class Relay(RelayClient):
+        def __init__(self) -> None: ...
+
+        async def get(self, agent: str, path: str) -> Mapping[str, Any]:
+            assert (agent, path) == ("ada", "/api/sessions/s/messages")
+            return {"data": [{"id": number, "role": "user", "content": "x"} for number in range(30_000)]}
+
+    transcript = await AgentRuns(Relay()).transcript("ada", "s")
+    assert (len(transcript.messages), transcript.mark) == (10_000, 29_999)

@@ -177,6 +177,8 @@ async def test_a_machine_whose_node_knows_no_provider_of_users_gets_none() -> No
     with pytest.raises(RefusedError, match="is older than model providers of users") as refused:
         await requests_in(rows).configure("ada", using(choice), reason="asked")
     assert "hermesops fleet converge ada" in str(refused.value.hint)
+    with pytest.raises(RefusedError, match="is older than model providers of users"):
+        await requests_in(rows).refuse_provider("ada")  # before the provider is asked
     assert rows.written == []
 
 
