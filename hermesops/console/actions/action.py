@@ -168,7 +168,7 @@ class ActionWork(Protocol):
 class RepeatableWork(ActionWork, Protocol):
     """Work that is begun once for a reason, whoever dies in between."""
 
-    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
         """Whatever has begun for the reason of this request, which no other request has; ``None`` for nothing."""
 
 

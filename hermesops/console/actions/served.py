@@ -72,7 +72,7 @@ class ServedAction:
         wanted, work = await self._wanted(reason), self.action.work
         if not isinstance(work, RepeatableWork):
             raise RefusedError("the served console does not offer this", hint=Hint(self.action.command(wanted)))
-        begun = await in_db_thread(work.find_begun, self.connected, wanted) or await work.begin(self.connected, wanted)
+        begun = await work.find_begun(self.connected, wanted) or await work.begin(self.connected, wanted)
         if begun.leave is not None:
             await in_db_thread(begun.leave, self.connected)
         return BegunAction(begun.page, begun.operation_id)

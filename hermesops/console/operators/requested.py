@@ -13,7 +13,7 @@ from hermesops.console.actions.operations import DRY_RUN
 from hermesops.console.actions.served import preview_of
 from hermesops.console.operators.gate import current
 from hermesops.console.operators.roles import role_of
-from hermesops.errors import Hint, RefusedError, UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.access.operator_request import (
     NewOperatorRequest,
     OperatorRequest,
@@ -23,9 +23,13 @@ from hermesops.model.access.operator_request import (
 
 if TYPE_CHECKING:
     from hermesops.app.console_container import ConsoleContainer
+    from hermesops.store.registry.repositories.operator_requests import OperatorRequestRows
 
 _WITHIN_S = 75.0
 """Seconds that a page waits for a worker's decision: the preview of a rollback asks silent machines for a minute."""
+
+_ROOM_S = 45.0
+"""Seconds that a request waits for room among the operator's requests that nobody decided: bulk actions have 50."""
 
 _EVERY_S = 0.3
 
@@ -59,7 +63,7 @@ class RequestedActions:
 
         Raises:
             HermesError: The action is refused; nothing was changed.
-            UnavailableError: No worker decides; one may do so within a quarter of an hour.
+            UnknownOutcomeError: No worker decides; one may do so within a quarter of an hour.
         """
         del slots  # workers bound what runs at the same time
         return (await self._decided(action, request, is_preview=False)).answer
@@ -86,13 +90,24 @@ class RequestedActions:
             proof=admission.proof,
             is_preview=is_preview,
         )
-        id_ = await asyncio.to_thread(rows.add, new)
-        if id_ is None:
-            raise RefusedError("too many requests wait for workers", hint=Hint(("job", "list")))
-        return await self._waited(id_)
+        began = time.monotonic()
+        return await self._waited(await self._added(rows, new), new, began + self.within_s)
 
-    async def _waited(self, id_: str) -> OperatorRequest:
-        until = time.monotonic() + self.within_s
+    async def _added(self, rows: "OperatorRequestRows", new: NewOperatorRequest) -> str:
+        """Add a request once there is room for it; returns its id.
+
+        Raises:
+            RefusedError: There is none within three quarters of a minute.
+        """
+        until = time.monotonic() + min(_ROOM_S, self.within_s)
+        while True:
+            if id_ := await asyncio.to_thread(rows.add, new):
+                return id_
+            if time.monotonic() >= until:
+                raise RefusedError("too many requests wait for workers", hint=Hint(("job", "list")))
+            await pause(_EVERY_S)
+
+    async def _waited(self, id_: str, new: NewOperatorRequest, until: float) -> OperatorRequest:
         while time.monotonic() < until:
             request = await asyncio.to_thread(self.container.operator_request_rows.get, id_)
             if request is not None and request.state is OperatorRequestState.REFUSED:
@@ -100,7 +115,8 @@ class RequestedActions:
             if request is not None and request.state is not OperatorRequestState.QUEUED:
                 return request
             await pause(_EVERY_S)
-        raise UnavailableError(
+        undecided = UnavailableError if new.is_preview else UnknownOutcomeError
+        raise undecided(
             f"no worker has decided request {id_}; one may still do so within a quarter of an hour",
             hint=Hint(("job", "list"), "shows whether workers run operator-requests"),
         )

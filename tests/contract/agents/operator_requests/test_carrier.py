@@ -423,7 +423,7 @@ HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "no release": ({"form": {"everybody": "on"}}, "missing"),
     "another kind of subject": ({"about": "rollouts", "subject": "r1"}, "has no change 'start-rollout'"),
     "a rollout that there is not": ({"action": "pause", "about": "rollouts", "subject": "x"}, "no rollout 'x'"),
-    "an action that is not offered": ({"action": "silence", "form": {}}, "has no change 'silence'"),
+    "an action that is not offered": ({"action": "up-saved", "form": {}}, "has no change 'up-saved'"),
     "at once": (
         {"action": "terminate", "about": "instances", "proof": ADELE, "form": {"now": "on"}},
         "takes no value 'now'",
