@@ -58,6 +58,8 @@ SERVED = (
     *alerts.ROUTES,
     *runbooks.PAGES,
     *listings.SERVED,
+    *links.ROUTES,
+    *asking.SERVED,
     *events.ROUTES,
     *assets.ROUTES,
 )

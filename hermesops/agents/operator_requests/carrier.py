@@ -103,7 +103,7 @@ class OperatorRequestCarrier:
             with acting_via(operator.actor(self.host), FACE):
                 if request.is_preview:
                     return OperatorOutcome(OperatorRequestState.PREVIEWED, answer=await action.preview())
-                begun = await action.begin(f"{request.reason} (console request {request.id})")
+                begun = await action.begin(operator, f"{request.reason} (console request {request.id})")
                 return OperatorOutcome(OperatorRequestState.OPENED, answer=begun.page, operation_id=begun.operation_id)
         except HermesError as error:
             return refusal_of(error)

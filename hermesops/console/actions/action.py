@@ -221,3 +221,8 @@ class Action:
     def missing(self, values: Mapping[str, str]) -> Sequence[ActionValue]:
         """Fields that need a value and have none."""
         return [field for field in self.fields if field.is_required and not values.get(field.name)]
+
+
+def offer_served(action: Action) -> Action | None:
+    """The action as the served console offers it; ``None`` for one that it leaves to commands."""
+    return action.as_served() if action.role is not None else None

@@ -39,13 +39,14 @@ async def show(request: Request) -> Response:
     fill = console.container.runbook_records.filled
     filled = await asyncio.to_thread(fill, document, instance) if instance else document
     # Runbooks are files of hermesops itself, so their HTML is not hostile.
+    pages = await asyncio.to_thread(lambda: [console.page_of(step.command) for step in filled.steps])
     text = Markup(_html(document.text, frozenset(names(folder))))  # noqa: S704 - as above
     return console.pages.page(
         "runbook",
         title=document.title,
         text=text,
         name=document.name,
-        steps=[shapes.step(step) for step in filled.steps],
+        steps=[{**shapes.step(step), "page": page} for step, page in zip(filled.steps, pages, strict=True)],
         user=instance.title if instance else "",
     )
 

@@ -15,9 +15,9 @@ from hermesops.console.actions.action import About
 from hermesops.console.actions.table import ACTIONS
 from hermesops.console.application import ROUTES
 from hermesops.console.front import CONTENT_SECURITY_POLICY, LARGEST_BODY
-from hermesops.console.routes.asking import QUESTIONS
 from hermesops.console.saved_links import MOST
 from hermesops.console.topics.listings import LISTINGS
+from hermesops.console.topics.questions import QUESTIONS
 from hermesops.model.ids import instance_subject
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger

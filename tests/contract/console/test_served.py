@@ -179,7 +179,7 @@ async def test_each_route_needs_its_role(console: ServedConsole, registry: Regis
             if own < role:
                 answer = await ask(client, method, path)
                 assert (answer.status_code, answer.text) == (403, f"this needs the role {role.word}\n"), (path, own)
-            elif method == "GET" and not path.rpartition("/change/")[1]:
+            elif method == "GET" and not {"change", "bulk", "answer"} & {*path.split("/")}:  # which ask workers
                 assert (await ask(client, method, path)).status_code in {200, 404, 422}, (path, own)
     assert not registry.operator_requests.due()
 
