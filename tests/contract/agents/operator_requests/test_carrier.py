@@ -424,6 +424,30 @@ HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "another kind of subject": ({"about": "rollouts", "subject": "r1"}, "has no change 'start-rollout'"),
     "a rollout that there is not": ({"action": "pause", "about": "rollouts", "subject": "x"}, "no rollout 'x'"),
     "an action that is not offered": ({"action": "up-saved", "form": {}}, "has no change 'up-saved'"),
+    "a question that there is not": ({"action": "platform", "about": "questions", "form": {}}, "has no change"),
+    "a question's filter": ({"action": "drift", "about": "questions", "form": {"x": "y"}}, "a question changes"),
+    "a question's filter to read by": (
+        {"action": "drift", "about": "questions", "form": {"x": "y"}, "is_preview": True},
+        "has no filter 'x'",
+    ),
+    "a question of a viewer": (
+        {"action": "drift", "about": "questions", "form": {}, "is_preview": True, "proof": VERA},
+        "needs the role operator, not viewer",
+    ),
+    "a link to another website": (
+        {"action": "keep", "about": "links", "form": {"name": "x", "page": "https://evil.test/"}},
+        "no page of the console",
+    ),
+    "a link of somebody else": (
+        {"action": "keep", "about": "links", "form": {"name": "x", "page": "alerts", "operator": "adele"}},
+        "a link has a name and a page",
+    ),
+    "a link without a name": ({"action": "keep", "about": "links", "form": {"page": "alerts"}}, "a name has 1 to 60"),
+    "a preview of a link": (
+        {"action": "keep", "about": "links", "form": {"name": "x", "page": "alerts"}, "is_preview": True},
+        "a link has no preview",
+    ),
+    "another change of links": ({"action": "erase", "about": "links", "form": {}}, "has no change 'erase'"),
     "at once": (
         {"action": "terminate", "about": "instances", "proof": ADELE, "form": {"now": "on"}},
         "takes no value 'now'",
@@ -450,6 +474,7 @@ async def test_a_row_with_values_that_no_page_sends_is_refused(
     request = await desk.decided(desk.add(proof, **given_fields))
     assert (request.state, words in request.detail) == (OperatorRequestState.REFUSED, True), request.detail
     assert (desk.registry.rollouts.list(), desk.requests.ended) == (before, [])
+    assert [desk.registry.operator_links.list(operator.name) for operator in OPERATORS] == [(), (), ()]
 
 
 @pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
@@ -538,3 +563,15 @@ async def test_rows_are_forgotten(desk: Desk, clock: TurnedClock) -> None:
     clock.turn(ROW_STAYS.total_seconds())
     await desk.carrier().run()
     assert desk.rows.get(change) is None
+
+
+async def test_a_link_is_kept_for_who_is_proved_and_not_for_who_is_named(desk: Desk) -> None:
+    link = {"about": "links", "subject": "", "form": {"name": "down", "page": "?health=down"}}
+    request = await desk.decided(desk.add(desk.issuer.id_token(VERA), "keep", operator=ADELE.name, **link))
+    assert (request.state, request.answer) == (OperatorRequestState.OPENED, "more"), request.detail
+    links = desk.registry.operator_links
+    assert [links.list(operator.name) for operator in OPERATORS] == [(("down", "?health=down"),), (), ()]
+    await desk.decided(desk.add(desk.issuer.id_token(ADELE), "forget", operator=VERA.name, **link))
+    assert links.list(VERA.name) != ()
+    await desk.decided(desk.add(desk.issuer.id_token(VERA), "forget", **link))
+    assert links.list(VERA.name) == ()
