@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hermesops.console.actions.action import About, Action
 from hermesops.console.actions.command_pages import page_of_command, page_of_reading
 from hermesops.console.actions.running import RunningActions
-from hermesops.console.actions.table import about
+from hermesops.console.actions.table import ACTIONS, about
 from hermesops.console.live import Streams
 from hermesops.console.operators.gate import current
 from hermesops.console.rendering import Pages, may_change
@@ -59,6 +59,10 @@ class Console:
             for name, action in about(subject).items()
             if self.running.offers(action) and may_change(subject, name)
         }
+
+    def left(self, *subjects: About) -> Sequence[Action]:
+        """The actions that this console leaves to their commands; none on one's own computer."""
+        return [action for action in ACTIONS if self.is_served and action.about in subjects and action.role is None]
 
     def offer(self, action: Action) -> Action | None:
         """The action with the values that this operator may give; ``None`` for one that they may not begin here."""

@@ -184,7 +184,8 @@ class Action:
         takes_reason: Whether its command has ``--reason``.
         destroys: Whether something is lost by it: the operator types the subject's title, and of the served console
             has signed in within the last minutes.
-        role: Of operators of the served console who may begin it; ``None`` where that does not offer it.
+        role: Of operators of the served console who may begin it; ``None`` where that leaves it to its command.
+        left_because: Why it does; empty where it offers the action.
     """
 
     about: About
@@ -197,6 +198,7 @@ class Action:
     takes_reason: bool = True
     destroys: bool = False
     role: Role | None = None
+    left_because: str = ""
 
     def as_served(self) -> "Action":
         """The action with the values that operators of the served console may give."""

@@ -176,6 +176,7 @@ ACTIONS = (
         ("instance", "settings"),
         OperationWork(_configure),
         (ActionValue("set", "model=…, personality=… or disabled_tools=…", "--set", is_required=True),),
+        left_because="a setting may be a user's words or a key, and a request's row is not sealed",
     ),
     Action(
         About.INSTANCE,

@@ -112,5 +112,6 @@ ACTIONS = (
             ActionValue("approval", "File of another operator's approval", "--approved-by"),
         ),
         takes_reason=False,
+        left_because="the preview and its approval are files of an operator's computer",
     ),
 )

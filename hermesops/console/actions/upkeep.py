@@ -149,5 +149,6 @@ ACTIONS = (
         DrillWork(),
         takes_reason=False,
         destroys=True,
+        left_because="it runs a runbook in one process for minutes, and a drill that is cut short is begun anew",
     ),
 )

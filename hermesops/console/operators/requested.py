@@ -78,7 +78,8 @@ class RequestedActions:
         """Add a request of the present operator, and wait for its decision."""
         admission = current()
         if not self.offers(action) or admission.operator is None:
-            raise RefusedError("the served console does not offer this", hint=Hint(action.command(request)))
+            why = f": {action.left_because}" if action.left_because else ""
+            raise RefusedError(f"this is left to its command{why}", hint=Hint(action.command(request)))
         role = role_of(action)
         if admission.role < role:
             raise RefusedError(f"{action.title} needs the role {role.word}")

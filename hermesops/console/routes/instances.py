@@ -56,6 +56,7 @@ async def show(request: Request) -> Response:
         topic=topic,
         digest=snapshot.digest,
         actions=console.actions(About.INSTANCE),
+        left=console.left(About.INSTANCE),
         id=topic.name,
         **snapshot.shape,
     )

@@ -47,6 +47,7 @@ async def more(request: Request) -> Response:
         listings=console.lists,
         questions=console.questions,
         actions=console.actions(About.FLEET),
+        left=console.left(About.FLEET, About.DRILL),
         links=links,
     )
 

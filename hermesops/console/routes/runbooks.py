@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hermesops.base import assets
+from hermesops.console.actions.action import About
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
 from hermesops.console.sources import Topic
@@ -46,6 +47,7 @@ async def show(request: Request) -> Response:
         title=document.title,
         text=text,
         name=document.name,
+        left=console.left(About.RUNBOOK),
         steps=[{**shapes.step(step), "page": page} for step, page in zip(filled.steps, pages, strict=True)],
         user=instance.title if instance else "",
     )

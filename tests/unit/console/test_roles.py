@@ -124,6 +124,7 @@ def test_no_value_of_the_served_console_passes_over_alerts_losses_or_the_days_of
 
 
 def test_actions_whose_values_or_work_workers_do_not_take_are_left_to_commands() -> None:
+    assert all((action.role is None) == bool(action.left_because) for action in ACTIONS)
     assert {f"{action.about}-{action.name}" for action in ACTIONS} - SERVED.keys() == {
         "instances-configure",
         "fleet-up-saved",
