@@ -32,6 +32,7 @@ from hermesops.model.rollout.records import RolloutId, RolloutState
 from hermesops.store.registry import Registry
 from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.repositories.operator_links import MOST
+from hermesops.store.registry.repositories.operator_requests import MOST_EACH
 from hermesops.store.registry.schema.role_grants import CONSOLE
 from tests.support.fleets.filled_registry import fill
 from tests.support.pages.halted_rollout import with_halted_rollout
@@ -224,8 +225,15 @@ async def test_a_bulk_action_of_fifty_is_a_row_for_each_and_one_that_is_refused_
         for client, path_, status in ((vera, path, 403), (otto, path.replace("restart", "terminate"), 403)):
             assert (await client.post(path_, data={"reason": "x"}, headers=CHANGE)).status_code == status
         assert (await otto.post(path, headers=CHANGE)).status_code == 422, "it needs a reason"
+        beginning = asyncio.ensure_future(otto.post(path, data={"reason": "x"}, headers=CHANGE))
+
+        async def look() -> bool | Pending[bool]:
+            queued = len(registry.operator_requests.due())
+            return True if queued == MOST_EACH else Pending(str(queued))
+
+        await until(look, what="as many rows as an operator may have", timeout_s=60, every_s=0.1)
         async with working(carrier_of(console, registry, Restarts(registry, refused.title))):
-            begun = await otto.post(path, data={"reason": "x"}, headers=CHANGE)
+            begun = await beginning
         assert begun.status_code == 200, begun.text
         batch = begun.headers["hx-redirect"]
         query = parse_qs(urlsplit(batch).query)

@@ -55,6 +55,7 @@ COMMANDS = {
     "job run pools cell1": "",
     "pool drain cell1 --yes": "cells/cell1/change/drain-pool",
     "instance restart ada --unknown": "",
+    "instance restart ada --unknown x": "",
     "instance restart ada bob": "",
     "instance restart bob": "",
     "instance restart USER": "",
