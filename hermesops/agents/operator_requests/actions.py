@@ -43,6 +43,9 @@ class RequestedAction(Protocol):
             HermesError: It is refused now, or has a value that no page sends.
         """
 
+    async def find_begun(self, reason: str) -> BegunAction | None:
+        """Whatever a worker that died has begun for this reason, left to the workers; ``None`` for nothing."""
+
     async def begin(self, operator: ConsoleOperator, reason: str) -> BegunAction:
         """Begin it, or find what has begun for the same reason, and leave that to the workers.
 

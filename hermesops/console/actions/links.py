@@ -43,6 +43,9 @@ class LinkAction:
         """
         raise RefusedError("a link has no preview")
 
+    async def find_begun(self, reason: str) -> None:
+        """Nothing: a link is safe to keep again."""
+
     async def begin(self, operator: ConsoleOperator, reason: str) -> BegunAction:
         """Keep or forget the link of the operator who was proved; safe to repeat.
 

@@ -58,6 +58,9 @@ class QuestionAction:
             raise RefusedError("the answer is too long for a page", hint=Hint(self.question.command(filters)))
         return text
 
+    async def find_begun(self, reason: str) -> None:
+        """Nothing: a question begins nothing."""
+
     async def begin(self, operator: ConsoleOperator, reason: str) -> BegunAction:
         """A question begins nothing.
 

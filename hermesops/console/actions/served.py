@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hermesops import __version__
 from hermesops.agents.operator_requests.actions import BegunAction, RequestedAction
 from hermesops.console.actions import links, questions
-from hermesops.console.actions.action import Action, ActionRequest, Preview, RepeatableWork, offer_served
+from hermesops.console.actions.action import Action, ActionRequest, Begun, Preview, RepeatableWork, offer_served
 from hermesops.console.actions.form import form_of_row
 from hermesops.console.actions.operations import DRY_RUN
 from hermesops.console.actions.table import ACTIONS, find, subject_of
@@ -75,7 +75,23 @@ class ServedAction:
         wanted, work = await self._wanted(reason), self.action.work
         if not isinstance(work, RepeatableWork):
             raise RefusedError("the served console does not offer this", hint=Hint(self.action.command(wanted)))
-        begun = await work.find_begun(self.connected, wanted) or await work.begin(self.connected, wanted)
+        return await self._left(
+            await work.find_begun(self.connected, wanted) or await work.begin(self.connected, wanted)
+        )
+
+    async def find_begun(self, reason: str) -> BegunAction | None:
+        """Whatever has begun for this reason; ``None`` for nothing, as for a request that no page sends."""
+        work = self.action.work
+        if not isinstance(work, RepeatableWork) or not self.action.takes_reason:
+            return None  # without a reason, nothing that is found says by whom it was begun
+        try:
+            begun = await work.find_begun(self.connected, await self._wanted(reason))
+        except UsageError:  # the begin says it to those who may ask
+            return None
+        return await self._left(begun) if begun is not None else None
+
+    async def _left(self, begun: Begun) -> BegunAction:
+        """Leave what has begun to the workers."""
         if begun.leave is not None:
             await in_db_thread(begun.leave, self.connected)
         return BegunAction(begun.page, begun.operation_id)

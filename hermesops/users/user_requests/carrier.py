@@ -13,7 +13,7 @@ from typing import assert_never
 import structlog
 
 from hermesops.agents.model_providers.service import UnverifiedKeyError
-from hermesops.base.fan_out import Limits, fan_out
+from hermesops.base.fan_out import Limits, as_they_come
 from hermesops.base.narration import counted
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.billing.checkout import CheckoutStatus
@@ -58,7 +58,7 @@ from hermesops.users.user_requests.decide import (
 _STEPS = 10
 """Most steps of one look: a request that needs more goes on with the next look."""
 
-_AT_ONCE = Limits(at_once=8, slow_after_s=30.0, within_s=120.0)
+_AT_ONCE = Limits(at_once=8, slow_after_s=5.0, within_s=120.0, begun_within_s=600.0)
 
 _log = structlog.get_logger(__name__)
 
@@ -104,12 +104,11 @@ class RequestCarrier:
         return [*users, *([f"{counted(old, 'old request')}"] if old else []), *keys]
 
     async def run(self) -> str:
-        """Look at every request that is due; a summary in a line."""
-        users = self.registry.user_requests.due_users()
-        await fan_out(users, self.carry, _AT_ONCE)
+        """Look at every request that is due, those that come meanwhile as well; a summary in a line."""
+        count = await as_they_come(self.registry.user_requests.due_users, self.carry, _AT_ONCE)
         self.registry.user_requests.forget()
         self.registry.callers.record()
-        return f"requests of {counted(len(users), 'user')} looked at"
+        return f"requests of {counted(count, 'user')} looked at"
 
     async def carry(self, user_id: UserId) -> None:
         """Look at a user's requests that are due, the oldest first."""

@@ -1,5 +1,6 @@
 """Requests of the served console's operators: who proves to be whom, and each is carried out once."""
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,16 +12,19 @@ import pytest
 from starlette.requests import Request
 
 from hermesops.access.sign_in.operator_tokens import OperatorClaims, OperatorTokens
-from hermesops.access.sign_in.signed_tokens import SignedTokens, TrustedIssuer
+from hermesops.access.sign_in.signed_tokens import InvalidTokenError, SignedTokens, TrustedIssuer
+from hermesops.agents.operator_requests import carrier as carrier_module
 from hermesops.agents.operator_requests.carrier import PROOF_S, OperatorRequestCarrier
 from hermesops.agents.rollout.operators.service import asked_for
 from hermesops.agents.rollout.records.directory import Rollouts
 from hermesops.agents.rollout.records.events import Recorded, StateChanged, to_row
+from hermesops.base.waiting import Pending, until
 from hermesops.console.actions import operations
+from hermesops.console.actions.action import Preview
 from hermesops.console.actions.served import action_of, preview_of
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.localcloud.vendors.issuer import CONSOLE_CLIENT, OPERATORS, LocalIssuer
-from hermesops.model.access.console_operator import Groups
+from hermesops.model.access.console_operator import ConsoleOperator, Groups
 from hermesops.model.access.operator_request import (
     PREVIEW_STAYS,
     ROW_STAYS,
@@ -279,6 +283,63 @@ async def test_a_worker_that_died_after_it_opened_the_operation_opens_no_second_
     request = await desk.decided(id_)
     assert (request.state, request.operation_id) == (OperatorRequestState.OPENED, operation.id)
     assert desk.requests.opened == ["ada"]
+
+
+async def test_an_action_that_began_is_said_as_begun_though_its_proof_has_ended_since(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_ = desk.add(desk.issuer.id_token(ADELE), "terminate")
+    with monkeypatch.context() as patched:
+        patched.setattr(type(desk.registry.operator_requests), "decide", _die)
+        with pytest.raises(_DeadError):
+            await desk.carrier().run()
+    monkeypatch.setattr(desk.issuer, "_clock", lambda: 0)
+    carrier = desk.carrier()
+    assert carrier.operator_of is not None
+    late = replace(carrier, operator_of=_expired)
+    await late.run()
+    request = desk.rows.get(id_)
+    assert request is not None
+    assert (request.state, desk.requests.ended) == (OperatorRequestState.OPENED, ["ada"])
+
+
+async def _expired(_token: str) -> ConsoleOperator:
+    raise InvalidTokenError("the token has expired")
+
+
+async def test_no_request_waits_for_a_preview_that_hangs_which_ends_as_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carrier_module, "_PREVIEW_S", 3.0)
+    began = asyncio.Event()
+
+    async def hang(*_: object, **__: object) -> Preview:
+        began.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(operations.OperationWork, "preview", hang)
+    token = desk.issuer.id_token(OTTO)
+    preview = desk.add(token, is_preview=True)
+    running = asyncio.ensure_future(desk.carrier().run())
+    await began.wait()
+    restart = desk.add(token)
+
+    async def decided() -> OperatorRequest | Pending[OperatorRequest]:
+        request = desk.rows.get(restart)
+        return request if request and request.state is not OperatorRequestState.QUEUED else Pending("queued")
+
+    assert (await until(decided, what="the restart begins", timeout_s=30, every_s=0.05)).state is (
+        OperatorRequestState.OPENED
+    )
+    waiting = desk.rows.get(preview)
+    assert waiting is not None
+    assert waiting.state is OperatorRequestState.QUEUED, "the preview still hangs"
+    await running
+    request = desk.rows.get(preview)
+    assert request is not None
+    assert (request.state, request.code) == (OperatorRequestState.REFUSED, "unavailable")
+    assert "takes longer than 3 s" in request.detail
 
 
 class _DeadError(BaseException):
