@@ -213,6 +213,7 @@ class Container:
     require_monitoring = parts.monitoring.require_monitoring
     monitor_lead = cached_property(parts.monitoring.monitor_lead)
     alerts = parts.monitoring.alerts
+    operator_links = cached_property(parts.console.operator_links)
 
     # Users
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.requests.snapshots import Snapshots
     from hermesops.agents.pool.service import Pools
     from hermesops.agents.rollout.service import Rollouts
+    from hermesops.automation.jobs.service import Jobs
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class OperationHandlers:
     """Builds workflows.
 
     Attributes:
-        backups, snapshots, drills, stack_ups, pools, rollouts: Make services, which commands of other kinds never load.
+        backups, snapshots, drills, stack_ups, pools, rollouts, jobs: Make services, which commands of other kinds
+            never load.
     """
 
     registry: Registry
@@ -62,6 +64,7 @@ class OperationHandlers:
     stack_ups: Callable[[], "StackUps"]
     pools: Callable[[], "Pools"]
     rollouts: Callable[[], "Rollouts"]
+    jobs: Callable[[], "Jobs"]
     mass_changes: MassChanges
     data_gb: Mapping[Plan, int]
     transfer: Callable[[Lease], "ReleaseTransfer"]
@@ -85,6 +88,7 @@ class OperationHandlers:
             OperationKind.DRILL: lambda operation, lease: self.drills().work_of(operation, lease),
             OperationKind.STACK_UP: lambda operation, lease: self.stack_ups().work_of(operation, lease),
             OperationKind.POOL_FILL: lambda operation, lease: self.pools().work_of(operation, lease),
+            OperationKind.JOB_RUN: lambda operation, lease: self.jobs().run_of(operation, lease),
             OperationKind.ROLLOUT: lambda operation, lease: self.rollouts().work_of(operation, lease),
         }
 

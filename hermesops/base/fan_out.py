@@ -1,7 +1,7 @@
 """Concurrent work on many items: a failing or hanging item affects only itself. Knows nothing about the work."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from math import inf
@@ -14,6 +14,7 @@ from hermesops.base.narration import about
 from hermesops.errors import HermesError, UnavailableError
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
 
 _log = structlog.get_logger(__name__)
@@ -71,6 +72,47 @@ async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def as_they_come(
+    due: Callable[[], Sequence[K]], work: Callable[[K], Awaitable[object]], limits: Limits, *, look_s: float = 1.0
+) -> int:
+    """Do the work for each item that is due, and for items that fall due meanwhile: no slow one keeps new ones waiting.
+
+    Args:
+        due: Names of the items that are due now, the first begin first.
+        work: Does it for one. An item is worked on once at a time; one that is still due afterwards is begun again
+            only while others are at work, and no sooner than ``look_s`` after its last begin.
+        limits: As of ``fan_out``; after ``begun_within_s`` no item is begun.
+        look_s: Seconds between two looks at what is due.
+
+    Returns:
+        The number of items that were begun.
+    """
+    places, clock = asyncio.Semaphore(limits.at_once), asyncio.get_running_loop()
+    last, running, begun = clock.time() + limits.begun_within_s, dict[K, asyncio.Task[object]](), dict[K, float]()
+
+    async def one(item: K) -> object:
+        async with held_for(places, limits.slow_after_s):
+            return await attempt(work, item, limits.within_s)
+
+    def may_begin(item: K) -> bool:
+        rests = item in begun and (not running or clock.time() - begun[item] < look_s)
+        return item not in running and not rests and clock.time() <= last
+
+    try:
+        while True:
+            for item in [item for item in due() if may_begin(item)]:
+                running[item], begun[item] = asyncio.ensure_future(one(item)), clock.time()
+            if not running:
+                return len(begun)
+            await asyncio.wait(running.values(), timeout=look_s, return_when=asyncio.FIRST_COMPLETED)
+            for item in [item for item, task in running.items() if task.done()]:
+                running.pop(item).result()  # raises where this process is to end
+    finally:
+        for task in running.values():
+            task.cancel()
+        await asyncio.gather(*running.values(), return_exceptions=True)
 
 
 async def problems(named: Mapping[str, T], work: Callable[[T], Awaitable[object]], limits: Limits) -> dict[str, str]:

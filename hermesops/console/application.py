@@ -27,7 +27,7 @@ from hermesops.console.routes import (
     rollouts,
     runbooks,
 )
-from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
 
 ROUTES = (
     *fleet.ROUTES,
@@ -51,12 +51,15 @@ SERVED = (
     *fleet.ROUTES,
     *instances.ROUTES,
     *actions.ROUTES,
+    *bulk.ROUTES,
     *operations.ROUTES,
     *plots.ROUTES,
     *rollouts.ROUTES,
     *alerts.ROUTES,
     *runbooks.PAGES,
     *listings.SERVED,
+    *links.ROUTES,
+    *asking.SERVED,
     *events.ROUTES,
     *assets.ROUTES,
 )
@@ -66,6 +69,7 @@ _STATUS: tuple[tuple[type[HermesError], HTTPStatus], ...] = (
     (UsageError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (RefusedError, HTTPStatus.CONFLICT),
     (UnavailableError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (UnknownOutcomeError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 """Of errors, the first class that fits; 500 for any other."""
 

@@ -1,10 +1,12 @@
-"""Views that the operator of this computer keeps: pages with their filters by a name, in a file of the environment."""
+"""Views that operators keep: pages with their filters by a name. Those of this computer's operator are in a file."""
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from hermesops.base.files.private_file import replace_secret
 from hermesops.errors import UsageError
@@ -21,8 +23,39 @@ _PAGE = re.compile(r"([a-z][A-Za-z0-9/_-]{0,200})?(\?[A-Za-z0-9%=&+._~*-]{0,500}
 """A path below the console's, with its filters; no scheme and no host."""
 
 
+class SavedLinks(Protocol):
+    """Links of the operator of the present request."""
+
+    def list(self) -> Sequence[tuple[str, str]]:
+        """Name and page of each, in the order of the names; blocks."""
+
+    async def add(self, name: str, page: str) -> None:
+        """Keep a page by a name; one of that name is replaced.
+
+        Raises:
+            UsageError: The name or the page cannot be, or there are too many.
+        """
+
+    async def remove(self, name: str) -> None:
+        """Forget a link; nothing happens where there is none of that name."""
+
+
+def parse_link(name: str, page: str) -> tuple[str, str]:
+    """The name and the page of a link, as they are kept.
+
+    Raises:
+        UsageError: One of them cannot be.
+    """
+    name = " ".join(name.split())
+    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise UsageError(f"a name has 1 to {_LONGEST_NAME} characters, all of them visible", field="name")
+    if not _PAGE.fullmatch(page):
+        raise UsageError("this is no page of the console", field="page")
+    return name, page
+
+
 @dataclass(frozen=True)
-class SavedLinks:
+class LinksOfComputer:
     """The links of one environment, for the operator whose folder it is.
 
     Attributes:
@@ -35,25 +68,19 @@ class SavedLinks:
         """Name and page of each, in the order of the names; none where the file is missing or damaged."""
         return sorted(self._read().items())
 
-    def add(self, name: str, page: str) -> None:
-        """Keep a page by a name; one of that name is replaced.
+    async def add(self, name: str, page: str) -> None:
+        """Keep a page by a name, as ``SavedLinks.add``."""
+        await asyncio.to_thread(self._add, *parse_link(name, page))
 
-        Raises:
-            UsageError: The name or the page cannot be, or there are too many.
-        """
-        name, links = " ".join(name.split()), dict(self._read())
-        if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-            raise UsageError(f"a name has 1 to {_LONGEST_NAME} characters, all of them visible", field="name")
-        if not _PAGE.fullmatch(page):
-            raise UsageError("this is no page of the console", field="page")
-        links[name] = page
+    async def remove(self, name: str) -> None:
+        """Forget a link, as ``SavedLinks.remove``."""
+        links = {other: page for other, page in self._read().items() if other != name}
+        await asyncio.to_thread(self._write, links)
+
+    def _add(self, name: str, page: str) -> None:
+        links = {**self._read(), name: page}
         if len(links) > MOST:
             raise UsageError(f"{MOST} links are kept; remove one first", field="name")
-        self._write(links)
-
-    def remove(self, name: str) -> None:
-        """Forget a link; nothing happens where there is none of that name."""
-        links = {other: page for other, page in self._read().items() if other != name}
         self._write(links)
 
     def _read(self) -> Mapping[str, str]:

@@ -31,6 +31,7 @@ class OperationKind(StrEnum):
     DRILL = "drill"
     STACK_UP = "stack_up"
     POOL_FILL = "pool_fill"
+    JOB_RUN = "job_run"
     ROLLOUT = "rollout"
 
     @property
@@ -40,6 +41,7 @@ class OperationKind(StrEnum):
             OperationKind.DRILL,
             OperationKind.STACK_UP,
             OperationKind.POOL_FILL,
+            OperationKind.JOB_RUN,
             OperationKind.ROLLOUT,
         }
 

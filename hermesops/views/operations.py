@@ -29,8 +29,8 @@ def operation(row: "Operation") -> dict[str, object]:
 
 
 def whose(row: "Operation") -> str:
-    """The user, cell or rollout that an operation is about, else its subject."""
-    named = (row.intent.get(field) for field in ("user", "cell", "rollout"))
+    """The user, cell, rollout or job that an operation is about, else its subject."""
+    named = (row.intent.get(field) for field in ("user", "cell", "rollout", "job"))
     return one_line(str(next((name for name in named if name), row.subject)))
 
 

@@ -14,8 +14,8 @@ from playwright.async_api import Page, expect
 
 from hermesops.app import Container
 from hermesops.base.waiting import Pending, until
-from hermesops.console.routes.asking import QUESTIONS
 from hermesops.console.topics.listings import LISTINGS
+from hermesops.console.topics.questions import QUESTIONS
 from hermesops.model.operation import OperationStatus
 from tests.support.pages.browser import DESK, PHONE, Scheme, WatchedPage, chromium, watched_page
 from tests.support.pages.console import OWN, console_client, container_of, served_console

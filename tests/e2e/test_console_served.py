@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -17,8 +18,9 @@ from tests.support.pages.console import container_of
 from tests.support.pages.operators import CHANGE, ServedConsole, served_console, settings_of
 from tests.support.real.commands.command import Command, local_world
 from tests.support.releases.simulated import built
+from tests.support.vendor.outside_changes import told, vendor_of
 
-pytestmark = pytest.mark.turns(60)
+pytestmark = pytest.mark.turns(110)
 
 
 @pytest.fixture(scope="module")
@@ -177,3 +179,76 @@ async def test_a_refusal_is_the_commands(world: Command, console: ServedConsole,
     assert '<form class="change"' not in page.text
     answer = await otto.post(path, data={"reason": "a test"}, headers=CHANGE)
     assert (answer.status_code, message in answer.text) == (409, True)
+
+
+async def test_pages_for_which_workers_ask_show_what_the_commands_show(
+    world: Command, console: ServedConsole, worker: Container
+) -> None:
+    otto, adele = await console.signed_in("otto"), await console.signed_in("adele")
+    changes, cost, listed = [(await otto.get(f"/console/{name}/answer")).text for name in ("changes", "cost", "jobs")]
+    happened = (await world.ok("fleet", "changes", "--json")).json["changes"]
+    assert all(row["subject"] in changes for row in happened[-10:]), changes[-700:]
+    assert "Unknown:" not in cost, cost
+    names = [row["job"] for row in (await world.ok("job", "list", "--json")).json["jobs"]]
+    assert [name for name in names if name not in listed] == []
+    jobs = (await adele.get("/console/jobs/answer")).text
+    assert 'href="/console/jobs/pools/change/run"' in jobs
+    assert "/change/run" not in listed, "a run needs an admin"
+    stray = f"hermes-local-{worker.instances.find('ada').cell}-{'ab' * 6}"
+    async with vendor_of(world.home / "local" / "world") as api:
+        listed = await told(api, f"/machines/{worker.instances.find('ada').machine_id}")
+        order = {"name": stray, "server_type": "starter", "region": listed["region"], "image_id": listed["image_id"]}
+        machine = (await api.post("/machines", json=order)).raise_for_status().json()
+        await told(api, f"/machines/{machine['id']}")
+        link = f'href="/console/machines/{stray}/change/remove-orphan"'
+        drift = (await adele.get("/console/drift/answer")).text
+        assert (stray in drift, link in drift or f"machines/{stray}/change/adopt" in drift) == (True, True), drift
+        assert f"hermesops --env local fleet repair remove-orphan {stray}" in drift
+        assert f'href="/console/machines/{stray}' not in (await otto.get("/console/drift/answer")).text
+        path = f"/console/machines/{stray}/change/remove-orphan"
+        assert "is destroyed for good" in (await adele.get(path)).text
+        assert await _given(adele, path, {"typed": stray}) == "/console/drift"
+        assert (await api.get(f"/machines/{machine['id']}")).status_code == 404
+
+
+async def test_a_bulk_action_is_previewed_and_opened_for_each_agent_by_a_worker(
+    world: Command, console: ServedConsole, worker: Container
+) -> None:
+    await world.ok("provision", "eve", "--plan", "light")
+    otto = await console.signed_in("otto")
+    ids = [worker.instances.find(user).id for user in ("ada", "eve")]
+    path = f"/console/bulk/back-up?ids={','.join(ids)}"
+    preview = (await otto.get(path)).text
+    assert preview.count("its checks pass") == len(ids), preview[-700:]
+    assert "hermesops --env local backup create eve" in preview
+    answer = await otto.post(path, data={"reason": "a test"}, headers=CHANGE)
+    assert answer.status_code == 200, answer.text
+    opened = parse_qs(urlsplit(answer.headers["hx-redirect"]).query)["of"][0].split(",")
+    assert {worker.operation_directory.get(id_).instance_id for id_ in opened} == {*ids}
+
+    async def look() -> str | Pending[str]:
+        page = (await otto.get(answer.headers["hx-redirect"])).text
+        return page if "2 of 2 done, 0 failed or refused" in page else Pending("not yet")
+
+    await until(look, what="both backups", timeout_s=120, every_s=0.3)
+    reasons = {str(worker.operation_directory.get(id_).intent["reason"]) for id_ in opened}
+    assert len(reasons) == len(ids)
+
+
+async def test_a_job_is_run_by_workers_as_an_operation(
+    world: Command, console: ServedConsole, worker: Container
+) -> None:
+    adele = await console.signed_in("adele")
+    path = "/console/jobs/backups/change/run"
+    preview = (await adele.get(path)).text
+    assert "hermesops --env local job run --yes backups" in preview, preview[-700:]
+    page = await _given(adele, path, {"typed": "backups"})
+
+    async def look() -> OperationStatus | Pending[OperationStatus]:
+        status = worker.operation_directory.get(page.rpartition("/")[2]).status
+        return status if status.has_ended else Pending(status.value)
+
+    assert await until(look, what=page, timeout_s=120, every_s=0.2) is OperationStatus.DONE
+    job = next(row for row in (await world.ok("job", "list", "--json")).json["jobs"] if row["job"] == "backups")
+    assert (bool(job["last"]), job["problem"]) == (True, None), job
+    assert "Job run: backups" in (await adele.get(page)).text

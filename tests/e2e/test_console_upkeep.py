@@ -57,7 +57,9 @@ async def test_a_job_fills_a_pool_and_the_pool_is_drained(
     assert 'href="/console/jobs/pools/change/run"' in jobs
     wrong = await client.post("/console/jobs/pools/change/run", data={"reason": "x", "typed": "pool"}, headers=OWN)
     assert wrong.status_code == 422
-    assert await begun(client, "/console/jobs/pools/change/run", "pools") == "/console/jobs"
+    running = await begun(client, "/console/jobs/pools/change/run", "pools")
+    assert await ended(container, running) is OperationStatus.DONE
+    assert "Job run: pools" in (await client.get(running)).text
 
     async def pooled() -> list[object] | Pending[list[object]]:
         machines = (await world.ok("pool", "list", "--json")).json["machines"]

@@ -145,15 +145,18 @@ class Backups:
         """Restores backups on this computer, to compare them."""
         return self.make_proof(self.registry, self.keys, self._restic, self.report)
 
-    async def open_backup(self, instance: Instance, *, why: str) -> Operation:
+    async def open_backup(self, instance: Instance, *, why: str, reason: str | None = None) -> Operation:
         """Open a backup of an instance, once the object store answers; also while somebody works on the instance.
+
+        Args:
+            reason: Of the request; ``None`` for one that has none.
 
         Raises:
             RefusedError: The instance was terminated, or has never started.
         """
         await self.keys.reach()
         refuse_ineligible(BackupIntent, instance, self.opener.unfinished(instance))
-        return self.opener.open(instance, BackupIntent(user=instance.title, why=why))
+        return self.opener.open(instance, BackupIntent(user=instance.title, why=why, reason=reason))
 
     async def save_first_record(self, instance: Instance) -> None:
         """Save the recovery record of a new instance, before its first backup.

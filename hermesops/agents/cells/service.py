@@ -21,6 +21,9 @@ from hermesops.store.operations.kinds.fleet import StackUpIntent
 from hermesops.store.operations.runner import QUEUED, Handler, Operations, abandon
 from hermesops.store.registry import Registry
 
+_REASON = "reason"
+"""Field of an intent that is no argument of the run."""
+
 
 @dataclass(frozen=True)
 class StackUps:
@@ -85,10 +88,10 @@ class StackUps:
         return await stacks.up(request.cell, named=named, guard=refuse_anything_else, with_drift=True)
 
     async def _open(self, request: UpRequest) -> Operation:
-        """Open an ``up``; an unfinished one with other arguments is abandoned."""
+        """Open an ``up``; an unfinished one with other arguments is abandoned, whatever the reasons of both."""
         registry, intent = self.registry, request.to_intent().to_json()
         operation = registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
-        if dict(operation.intent) == intent:
+        if {**operation.intent, _REASON: None} == {**intent, _REASON: None}:
             return operation
         await abandon(operation, registry, reason="another up of the cell was requested")
         return registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)

@@ -27,6 +27,7 @@ class UpRequest:
         named: Changes allowed beyond the limits.
         saved: The file of a signed preview, which is applied exactly; empty for none.
         approval: The file with which another operator approved that preview; empty for none.
+        reason: Why it is wanted; ``None`` for no reason.
     """
 
     cell: CellName
@@ -34,6 +35,7 @@ class UpRequest:
     named: Overrides = NO_OVERRIDES
     saved: str = ""
     approval: str = ""
+    reason: str | None = None
 
     def to_intent(self) -> StackUpIntent:
         """Turn the request into the intent of its operation."""
@@ -45,13 +47,14 @@ class UpRequest:
             budget=self.named.budget,
             saved=self.saved,
             approval=self.approval,
+            reason=self.reason,
         )
 
     @classmethod
     def of(cls, intent: StackUpIntent) -> "UpRequest":
         """Read the request from the intent of its operation."""
         named = Overrides(intent.named, intent.share, intent.budget)
-        return cls(intent.cell, intent.only, named, intent.saved, intent.approval)
+        return cls(intent.cell, intent.only, named, intent.saved, intent.approval, intent.reason)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from hermesops.model.access.console_operator import Role
+from hermesops.model.access.console_operator import ConsoleOperator, Role
 from hermesops.model.access.operator_request import OperatorRequest
 from hermesops.model.ids import OperationId
 
@@ -43,10 +43,14 @@ class RequestedAction(Protocol):
             HermesError: It is refused now, or has a value that no page sends.
         """
 
-    async def begin(self, reason: str) -> BegunAction:
+    async def find_begun(self, reason: str) -> BegunAction | None:
+        """Whatever a worker that died has begun for this reason, left to the workers; ``None`` for nothing."""
+
+    async def begin(self, operator: ConsoleOperator, reason: str) -> BegunAction:
         """Begin it, or find what has begun for the same reason, and leave that to the workers.
 
         Args:
+            operator: Who was proved.
             reason: Names the request, so that a worker that died begins nothing twice.
 
         Raises:

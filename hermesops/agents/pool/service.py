@@ -172,10 +172,10 @@ class Pools:
                     registry.unassigned.retire(row.name, why=reason)
             except LeaseHeldError:
                 self.report(f"{row.name} is being worked on by another process and stays")
-        return self._open(cell, grow=False)
+        return self._open(cell, grow=False, reason=reason or None)
 
-    def _open(self, cell: CellName, *, grow: bool) -> Operation:
-        intent = PoolFillIntent(cell=cell, grow=grow).to_json()
+    def _open(self, cell: CellName, *, grow: bool, reason: str | None = None) -> Operation:
+        intent = PoolFillIntent(cell=cell, grow=grow, reason=reason).to_json()
         return self.registry.operations.open(OperationKind.POOL_FILL, pool_subject(cell), intent=intent)
 
     def work_of(self, operation: Operation, _lease: Lease) -> PoolFill:

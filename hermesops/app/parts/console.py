@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hermesops.model.access.operator_request import OperatorRequest
     from hermesops.observability.telemetry.platform_monitoring import PlatformMonitoring
     from hermesops.store.registry import Registry
+    from hermesops.store.registry.repositories.operator_links import OperatorLinkRepository
     from hermesops.store.registry.repositories.operator_requests import OperatorRequestRows
 
 
@@ -79,3 +80,8 @@ def carrier(connected: "Connected") -> "OperatorRequestCarrier":
         find_action=find_action,
         hold_lease=container.hold_lease,
     )
+
+
+def operator_links(container: "Container") -> "OperatorLinkRepository":
+    """Links that operators of the served console keep."""
+    return container.registry.operator_links

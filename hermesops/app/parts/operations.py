@@ -69,6 +69,7 @@ def handlers(connected: "Connected") -> "Mapping[OperationKind, Handler]":
         stack_ups=lambda: container.stack_ups,
         pools=lambda: connected.pools,
         rollouts=lambda: connected.rollouts,
+        jobs=lambda: connected.jobs,
         mass_changes=container.mass_changes,
         data_gb=container.env.settings.data_gb,
         transfer=connected.release_transfer,

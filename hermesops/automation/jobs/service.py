@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import partial
+from math import inf
 from typing import Any, Self
 
 from hermesops.agents.backup.drills import Drills
@@ -13,14 +14,16 @@ from hermesops.agents.instances.requests.expiry import Upkeep
 from hermesops.agents.operator_requests.carrier import OperatorRequestCarrier
 from hermesops.agents.pool.service import Pools
 from hermesops.agents.rollout.service import Rollouts
+from hermesops.automation.jobs.asked_run import AskedRun, run_subject
 from hermesops.automation.jobs.backups import BackupJobs
 from hermesops.automation.jobs.fleet import FleetJobs
 from hermesops.automation.jobs.runner import Job, JobScheduler, ManualRun, Report, do_now, do_or_follow, may_begin_at
 from hermesops.automation.jobs.users import BILLING, SWEEP, UserJobs
-from hermesops.errors import Hint, UnavailableError, UsageError
-from hermesops.model.operation import JobRun, job_subject
+from hermesops.errors import Hint, UnavailableError, UsageError, require_reason
+from hermesops.model.operation import JobRun, Lease, Operation, OperationKind, job_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.settings.fields import Settings
+from hermesops.store.operations.kinds.fleet import JobRunIntent
 from hermesops.store.operations.outcomes import (
     End,
     end_each,
@@ -228,6 +231,26 @@ class Jobs:
         outcomes = await end_each(report.outcomes, end)
         done = "; ".join(outcome.done for outcome in outcomes if outcome.done)
         return Report(done, problems_in(outcomes), outcomes)
+
+    def open_run(self, name: str, *, reason: str) -> Operation:
+        """Open the operation of one run, or find the one that has not ended.
+
+        Raises:
+            UsageError: There is no job of that name, or no reason.
+        """
+        require_reason(reason, "job", "run", name)
+        intent = JobRunIntent(job=self.named(name).name, reason=reason).to_json()
+        return self.registry.operations.open(OperationKind.JOB_RUN, run_subject(name), intent=intent)
+
+    def run_of(self, operation: Operation, _lease: Lease) -> AskedRun:
+        """The workflow of a run, from its row."""
+        intent = JobRunIntent.of(operation)
+        end = partial(self.operations.resume, wait_s=inf)
+
+        async def run() -> Report:
+            return await self.run(intent.job, self.prepare(intent.job, reason=intent.reason), end, follows=True)
+
+        return AskedRun(intent.job, run)
 
     async def bill_everybody(self) -> Report:
         """Run the job ``billing`` now, also for users whose events are to wait longer.

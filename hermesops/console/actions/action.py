@@ -169,7 +169,7 @@ class ActionWork(Protocol):
 class RepeatableWork(ActionWork, Protocol):
     """Work that is begun once for a reason, whoever dies in between."""
 
-    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
         """Whatever has begun for the reason of this request, which no other request has; ``None`` for nothing."""
 
 
@@ -185,7 +185,8 @@ class Action:
         takes_reason: Whether its command has ``--reason``.
         destroys: Whether something is lost by it: the operator types the subject's title, and of the served console
             has signed in within the last minutes.
-        role: Of operators of the served console who may begin it; ``None`` where that does not offer it.
+        role: Of operators of the served console who may begin it; ``None`` where that leaves it to its command.
+        left_because: Why it does; empty where it offers the action.
     """
 
     about: About
@@ -198,6 +199,7 @@ class Action:
     takes_reason: bool = True
     destroys: bool = False
     role: Role | None = None
+    left_because: str = ""
 
     def as_served(self) -> "Action":
         """The action with the values that operators of the served console may give."""
@@ -222,3 +224,8 @@ class Action:
     def missing(self, values: Mapping[str, str]) -> Sequence[ActionValue]:
         """Fields that need a value and have none."""
         return [field for field in self.fields if field.is_required and not values.get(field.name)]
+
+
+def offer_served(action: Action) -> Action | None:
+    """The action as the served console offers it; ``None`` for one that it leaves to commands."""
+    return action.as_served() if action.role is not None else None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hermesops.base.typed_values import seconds
 from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue, Begun, Preview
 from hermesops.console.actions.operations import DRY_RUN
+from hermesops.model.access.console_operator import Role
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.views.observability import alerts as shapes
 
@@ -40,6 +41,10 @@ class AcknowledgeWork:
         )
         return Begun("alerts")
 
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The page of alerts, where one was acknowledged for the same reason."""
+        return await _begun(connected, request)
+
 
 @dataclass(frozen=True)
 class SilenceWork:
@@ -62,6 +67,14 @@ class SilenceWork:
         )
         return Begun("alerts")
 
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The page of alerts, where some were silenced for the same reason."""
+        return await _begun(connected, request)
+
+
+async def _begun(connected: "Connected", request: ActionRequest) -> Begun | None:
+    return Begun("alerts") if await connected.container.alerts().find_made(request.reason) else None
+
 
 def _instance(container: "Container", request: ActionRequest) -> "Instance | None":
     user = request.value("instance")
@@ -80,6 +93,7 @@ ACTIONS = (
         ("alert", "ack"),
         AcknowledgeWork(),
         (ActionValue("instance", "Only of user", "--instance"), ActionValue("length", "For, as 4h", "--for")),
+        role=Role.OPERATOR,
     ),
     Action(
         About.FLEET,
@@ -92,5 +106,6 @@ ACTIONS = (
             ActionValue("instance", "Only of user", "--instance"),
             ActionValue("length", "For, as 2h", "--for"),
         ),
+        role=Role.OPERATOR,
     ),
 )

@@ -3,14 +3,14 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.console.actions.action import About, Action, ActionRequest, Preview
 from hermesops.console.actions.operations import OperationWork, ProvisionWork
 from hermesops.console.actions.table import about, subject_of
-from hermesops.errors import HermesError, Hint, UsageError
+from hermesops.errors import HermesError, Hint, UnknownOutcomeError, UsageError
 from hermesops.model.ids import InstanceId
 
 if TYPE_CHECKING:
@@ -23,7 +23,14 @@ MOST = 50
 _AT_ONCE = 4
 """Operations of a bulk action that run at the same time."""
 
-_PREVIEWS = Limits(at_once=8, slow_after_s=10.0, within_s=60.0)
+_WITHIN_S = 60.0
+"""Seconds for the preview of an instance, or for its operation to be opened."""
+
+_LIMITS = Limits(at_once=8, slow_after_s=2.0, within_s=_WITHIN_S)
+"""All of them end within 72 s, before those who pass requests on give the page up."""
+
+_BEGINS = replace(_LIMITS, within_s=_WITHIN_S + 5)
+"""With time to say that an outcome is unknown."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +53,12 @@ class Opened:
     Attributes:
         operations: Their ids.
         refused: Ids of the instances that were refused.
+        undecided: Ids of the instances of which it is unknown whether their operation was, or will be, opened.
     """
 
     operations: Sequence[str]
     refused: Sequence[InstanceId]
+    undecided: Sequence[InstanceId]
 
 
 def actions() -> Mapping[str, Action]:
@@ -109,7 +118,7 @@ async def previews(
     async def preview(request: ActionRequest) -> Preview:
         return await running.preview(action, request)
 
-    answers = await fan_out(requests, preview, _PREVIEWS)
+    answers = await fan_out(requests, preview, _LIMITS)
     return [Part(request, action.command(request), answer) for request, answer in zip(requests, answers, strict=True)]
 
 
@@ -126,13 +135,23 @@ async def begin(
         UsageError: As ``refuse_wrong_count``.
     """
     refuse_wrong_count(ids)
-    slots, operations, refused = asyncio.Semaphore(_AT_ONCE), list[str](), list[InstanceId]()
-    for instance_id in ids:
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def open_for(instance_id: InstanceId) -> str:
         subject = await subject_of(running.container, About.INSTANCE, instance_id)
         try:
-            page = await running.begin(action, ActionRequest(subject, values, reason), slots)
-        except HermesError:
-            refused.append(instance_id)
-        else:
-            operations.append(page.rpartition("/")[2])
-    return Opened(operations, refused)
+            async with asyncio.timeout(_WITHIN_S):
+                return await running.begin(action, ActionRequest(subject, values, reason), slots)
+        except TimeoutError as error:
+            raise UnknownOutcomeError(f"not decided within {_WITHIN_S:g} s") from error
+
+    outcomes = list(zip(ids, await fan_out(ids, open_for, _BEGINS), strict=True))
+    return Opened(
+        [page.rpartition("/")[2] for _, page in outcomes if isinstance(page, str)],
+        [id_ for id_, error in outcomes if isinstance(error, HermesError) and not _is_unknown(error)],
+        [id_ for id_, error in outcomes if _is_unknown(error)],
+    )
+
+
+def _is_unknown(outcome: object) -> bool:
+    return isinstance(outcome, UnknownOutcomeError)

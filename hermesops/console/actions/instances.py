@@ -58,7 +58,7 @@ async def _settings_back(connected: "Connected", request: ActionRequest) -> "Ope
 
 async def _back_up(connected: "Connected", request: ActionRequest) -> "Operation":
     instance = connected.container.instances.find(request.subject.name)
-    return await connected.backups.open_backup(instance, why="manual")
+    return await connected.backups.open_backup(instance, why="manual", reason=request.reason or None)
 
 
 async def _restore(connected: "Connected", request: ActionRequest) -> "Operation":
@@ -123,6 +123,7 @@ ACTIONS = (
         ProvisionWork(),
         (ActionValue("plan", "Plan", "--plan", tuple(Plan), is_required=True),),
         takes_reason=False,
+        role=Role.OPERATOR,
     ),
     Action(About.INSTANCE, "resume", "Resume", ("instance", "resume"), OperationWork(_resume), role=Role.OPERATOR),
     Action(
@@ -132,6 +133,7 @@ ACTIONS = (
         ("backup", "create"),
         OperationWork(_back_up, is_foreseen=False),
         takes_reason=False,
+        role=Role.OPERATOR,
     ),
     Action(
         About.INSTANCE,
@@ -174,6 +176,7 @@ ACTIONS = (
         ("instance", "settings"),
         OperationWork(_configure),
         (ActionValue("set", "model=…, personality=… or disabled_tools=…", "--set", is_required=True),),
+        left_because="a setting may be a user's words or a key, and a request's row is not sealed",
     ),
     Action(
         About.INSTANCE,

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue, Begun, Preview
-from hermesops.model.ids import InstanceId
+from hermesops.model.access.console_operator import Role
+from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.store.operations.db_thread import in_db_thread
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 _DRIFT = "drift"
 """The page that names such machines."""
+
+_SEARCHED = 50
+"""Newest audit entries of a subject among which the one of a request is looked for."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,13 @@ class AdoptWork:
             request.subject.name, request.value("id"), contested=request.is_on("contested"), reason=request.reason
         )
         return Begun(_DRIFT)
+
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The page of drift, where the machine was assigned to an instance for the same reason."""
+        name, instances = request.subject.name, await in_db_thread(connected.container.instances.list)
+        owner = next((instance for instance in instances if instance.machine_name == name), None)
+        is_done = owner and await in_db_thread(_is_noted, connected, instance_subject(owner.id), request.reason)
+        return Begun(_DRIFT) if is_done else None
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,14 @@ class RemoveOrphanWork:
         )
         return Begun(_DRIFT)
 
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The page of drift, where the machine was destroyed for the same reason and is gone."""
+        name = request.subject.name
+        if not await in_db_thread(_is_noted, connected, f"machine/{name}", request.reason):
+            return None
+        is_there = await connected.container.orphan_repairs.is_there(name, request.value("id"))
+        return None if is_there else Begun(_DRIFT)  # written down before it is done
+
 
 @dataclass(frozen=True)
 class AcceptSizeWork:
@@ -74,6 +93,18 @@ class AcceptSizeWork:
         await connected.drift.accept_size(instance, reason=request.reason)
         return Begun(request.subject.page)
 
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The instance's page, where its size was accepted for the same reason."""
+        subject = instance_subject(InstanceId(request.subject.id))
+        is_done = await in_db_thread(_is_noted, connected, subject, request.reason)
+        return Begun(request.subject.page) if is_done else None
+
+
+def _is_noted(connected: "Connected", subject: str, reason: str) -> bool:
+    """Whether the audit log has a change of a subject for a reason, among its newest entries."""
+    entries = connected.container.audit.list(subject=subject, limit=_SEARCHED)
+    return any(entry.why == reason for entry in entries)
+
 
 _ID = ActionValue("id", "Machine's id, where two have the name", "--id")
 
@@ -84,7 +115,13 @@ ACTIONS = (
         "Assign to its instance",
         ("fleet", "repair", "adopt"),
         AdoptWork(),
-        (_ID, ActionValue("contested", "Even without a proof of its identity", "--contested", is_flag=True)),
+        (
+            _ID,
+            ActionValue(
+                "contested", "Even without a proof of its identity", "--contested", is_flag=True, is_served=False
+            ),
+        ),
+        role=Role.ADMIN,
     ),
     Action(
         About.MACHINE,
@@ -92,8 +129,9 @@ ACTIONS = (
         "Destroy",
         ("fleet", "repair", "remove-orphan", "--yes"),
         RemoveOrphanWork(),
-        (_ID, ActionValue("forget", "Even if it holds a user's state", "--forget", is_flag=True)),
+        (_ID, ActionValue("forget", "Even if it holds a user's state", "--forget", is_flag=True, is_served=False)),
         destroys=True,
+        role=Role.ADMIN,
     ),
     Action(
         About.INSTANCE,
@@ -101,5 +139,6 @@ ACTIONS = (
         "Accept the machine's size",
         ("fleet", "repair", "accept-size"),
         AcceptSizeWork(),
+        role=Role.OPERATOR,
     ),
 )

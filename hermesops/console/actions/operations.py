@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Preview
-from hermesops.errors import HermesError, RefusedError
+from hermesops.errors import HermesError, Hint, RefusedError
+from hermesops.model.access.console_operator import Role
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
+from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.views import operations as shapes
 from hermesops.views.agents import change_words
 from hermesops.views.agents.change_previews import change_preview
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 _SEARCHED = 20
-"""Newest operations of an instance among which the one of a request is looked for."""
+"""Newest operations of an instance, or of a kind, among which the one of a request is looked for."""
 
 DRY_RUN = "dry run"
 """The reason of a preview, as commands give it."""
@@ -59,13 +63,9 @@ class OperationWork:
         """Open the operation."""
         return begun(connected, await self.open(connected, request))
 
-    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
-        """The operation that was opened for the same reason."""
-        directory = connected.container.operation_directory
-        operations = directory.of_instance(InstanceId(request.subject.id), _SEARCHED)
-        is_its = (operation for operation in operations if operation.intent.get("reason") == request.reason)
-        operation = next(is_its, None)
-        return begun(connected, operation) if operation else None
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The operation of the instance that was opened for the same reason."""
+        return await _find_opened_for_instance(connected, request)
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ class ProvisionWork:
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
         """The steps, downtime, costs and losses, as ``--dry-run`` shows them."""
+        await asyncio.to_thread(_refuse_former, container, request)
         async with container.connect() as connected:
             planned = await connected.agent_previews.of(request.subject.name, Plan(request.value("plan")), region="")
         return Preview("operation", change_preview(planned), change_words.sentences(planned))
@@ -81,8 +82,41 @@ class ProvisionWork:
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Open the operation, or find the one that has not ended."""
         plan = Plan(request.value("plan"))
-        _, operation = await connected.admission.admit(request.subject.name, plan, region="")
+        await asyncio.to_thread(_refuse_former, connected.container, request)
+        _, operation = await connected.admission.admit(request.subject.name, plan, reason=request.reason or None)
         return begun(connected, operation)
+
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The operation of the instance that was opened for the same reason."""
+        return await _find_opened_for_instance(connected, request)
+
+
+def _refuse_former(container: "Container", request: ActionRequest) -> None:
+    """Refuse a provision by the page of an instance that was terminated: it would make another agent.
+
+    Raises:
+        RefusedError: As above.
+    """
+    instance = container.instances.get(InstanceId(request.subject.id))
+    if instance.status is InstanceStatus.TERMINATED:
+        command = ("provision", instance.title, "--plan", request.value("plan"))
+        raise RefusedError("the agent was terminated", hint=Hint(command, "makes the user another one"))
+
+
+async def find_opened(connected: "Connected", request: ActionRequest, kind: OperationKind) -> Begun | None:
+    """The operation of a kind that was opened for the reason of a request; ``None`` for none."""
+    newest = await in_db_thread(connected.container.operation_directory.of_kind, kind, _SEARCHED)
+    return _begun_among(connected, request, newest)
+
+
+async def _find_opened_for_instance(connected: "Connected", request: ActionRequest) -> Begun | None:
+    directory, instance_id = connected.container.operation_directory, InstanceId(request.subject.id)
+    return _begun_among(connected, request, await in_db_thread(directory.of_instance, instance_id, _SEARCHED))
+
+
+def _begun_among(connected: "Connected", request: ActionRequest, operations: "Sequence[Operation]") -> Begun | None:
+    operation = next((row for row in operations if row.intent.get("reason") == request.reason), None)
+    return begun(connected, operation) if operation else None
 
 
 def begun(connected: "Connected", operation: "Operation") -> Begun:
@@ -142,6 +176,11 @@ class ContinueWork:
         directory = connected.container.operation_directory
         return begun(connected, await asyncio.to_thread(directory.get, request.subject.id))
 
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The operation where it has ended; any other is safe to continue again."""
+        operation = await in_db_thread(connected.container.operation_directory.get, request.subject.id)
+        return begun(connected, operation) if operation.status.has_ended else None
+
 
 @dataclass(frozen=True)
 class AbandonWork:
@@ -158,6 +197,12 @@ class AbandonWork:
         await container.abandon(operation, reason=request.reason)
         return Begun(f"operations/{operation.id}")
 
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The operation, where it was abandoned for the same reason."""
+        operation = await in_db_thread(connected.container.operation_directory.get, request.subject.id)
+        is_done = operation.status is OperationStatus.ABANDONED and operation.outcome.endswith(request.reason)
+        return Begun(f"operations/{operation.id}") if is_done else None
+
 
 def _unfinished(container: "Container", operation_id: str) -> Mapping[str, Any]:
     """An operation that has not ended.
@@ -172,6 +217,22 @@ def _unfinished(container: "Container", operation_id: str) -> Mapping[str, Any]:
 
 
 ACTIONS = (
-    Action(About.OPERATION, "continue", "Continue", ("operation", "continue"), ContinueWork(), takes_reason=False),
-    Action(About.OPERATION, "abandon", "Abandon", ("operation", "abandon"), AbandonWork(), destroys=True),
+    Action(
+        About.OPERATION,
+        "continue",
+        "Continue",
+        ("operation", "continue"),
+        ContinueWork(),
+        takes_reason=False,
+        role=Role.OPERATOR,
+    ),
+    Action(
+        About.OPERATION,
+        "abandon",
+        "Abandon",
+        ("operation", "abandon"),
+        AbandonWork(),
+        destroys=True,
+        role=Role.OPERATOR,
+    ),
 )

@@ -53,9 +53,9 @@ class CommandWork:
         """Give the command; the rollout goes on in this process where no other has it."""
         return begun(await in_db_thread(self.give, connected.container.rollout_commands, request), connected)
 
-    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
         """The rollout, where a command was given to it for the same reason."""
-        return _commanded(connected, request)
+        return await in_db_thread(_commanded, connected, request)
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,9 @@ class StartWork:
         """Freeze the targets and write the rollout, or find the same one that has not ended."""
         return begun(await connected.rollouts.start(_start(connected.container, request, self.kind)), connected)
 
-    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
         """The rollout that was started for the same reason, one of the newest."""
-        rollouts = connected.container.rollouts
-        is_its = (row for row in rollouts.list()[:_SEARCHED] if rollouts.start(row.id).why == request.reason)
-        rollout = next(is_its, None)
-        return begun(rollout, connected) if rollout else None
+        return await in_db_thread(_started, connected, request)
 
 
 @dataclass(frozen=True)
@@ -110,9 +107,9 @@ class RollBackWork:
         )
         return begun(await in_db_thread(give), connected)
 
-    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
         """The rollout, where it is or was rolled back for the same reason."""
-        return _commanded(connected, request)
+        return await in_db_thread(_commanded, connected, request)
 
 
 @dataclass(frozen=True)
@@ -136,9 +133,9 @@ class FreezeWork:
         await in_db_thread(self.write, connected.container, request)
         return Begun("rollouts")
 
-    def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
         """The page of freezes, where one began for the same reason; its end is safe to repeat."""
-        freezes = connected.container.freezes.list(past=True)
+        freezes = await in_db_thread(partial(connected.container.freezes.list, past=True))
         return Begun("rollouts") if any(freeze.reason == request.reason for freeze in freezes) else None
 
 
@@ -155,6 +152,13 @@ def begun(rollout: "Rollout", connected: "Connected") -> Begun:
     commands, operations = connected.container.rollout_commands, connected.operations
     go_on = partial(commands.follow, operations, rollout.id, _unseen) if rollout.state.has_runner else None
     return Begun(f"rollouts/{rollout.id}", go_on, partial(_leave, rollout.id))
+
+
+def _started(connected: "Connected", request: ActionRequest) -> Begun | None:
+    rollouts = connected.container.rollouts
+    is_its = (row for row in rollouts.list()[:_SEARCHED] if rollouts.start(row.id).why == request.reason)
+    rollout = next(is_its, None)
+    return begun(rollout, connected) if rollout else None
 
 
 def _commanded(connected: "Connected", request: ActionRequest) -> Begun | None:
@@ -250,6 +254,7 @@ ACTIONS = (
             ActionValue("soak", "Soak", "--soak"),
             ActionValue("settle", "Between batches", "--settle"),
         ),
+        role=Role.OPERATOR,
     ),
     Action(
         About.ROLLOUT,

@@ -162,5 +162,6 @@ ACTIONS: Sequence[Action] = (
         RunbookWork(),
         (ActionValue("instance", "User", "--instance"), ActionValue("step", "From step", "--from")),
         takes_reason=False,
+        left_because="its steps run with all rights of an operator's computer; those that are actions have pages",
     ),
 )

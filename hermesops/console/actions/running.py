@@ -1,9 +1,10 @@
 """Actions that pages have begun: they run in this process to their end, or are left to the workers."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -13,6 +14,7 @@ from hermesops.errors import HermesError, Hint, UnknownOutcomeError
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
+    from hermesops.console.topics.questions import Question
 
 FACE = "console"
 """The face, as audit entries of its actions name it."""
@@ -43,6 +45,14 @@ class RunningActions:
             HermesError: It is refused now.
         """
         return await action.work.preview(self.container, request)
+
+    async def answer(self, question: "Question", filters: Mapping[str, str]) -> Mapping[str, Any]:
+        """The shape of a page's content, for which others are asked.
+
+        Raises:
+            HermesError: Nobody answers, or a filter cannot be read.
+        """
+        return await question.ask(self.container, filters, self.offered)
 
     async def begin(self, action: Action, request: ActionRequest, slots: asyncio.Semaphore | None = None) -> str:
         """Begin an action in the operator's name, and carry it on in the background.

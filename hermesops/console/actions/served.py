@@ -4,18 +4,20 @@ Nothing here serves pages, so that workers import it. Whatever a row has was wri
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hermesops import __version__
-from hermesops.agents.operator_requests.actions import BegunAction
-from hermesops.console.actions.action import Action, ActionRequest, Preview, RepeatableWork
+from hermesops.agents.operator_requests.actions import BegunAction, RequestedAction
+from hermesops.console.actions import links, questions
+from hermesops.console.actions.action import Action, ActionRequest, Begun, Preview, RepeatableWork, offer_served
+from hermesops.console.actions.form import form_of_row
 from hermesops.console.actions.operations import DRY_RUN
 from hermesops.console.actions.table import ACTIONS, find, subject_of
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
-from hermesops.model.access.console_operator import Role
-from hermesops.model.access.operator_request import LONGEST_FORM, OperatorRequest
+from hermesops.model.access.console_operator import ConsoleOperator, Role
+from hermesops.model.access.operator_request import OperatorRequest
 from hermesops.store.operations.db_thread import in_db_thread
 
 if TYPE_CHECKING:
@@ -27,13 +29,13 @@ _LONGEST_PREVIEW = 1_000_000
 
 def served_actions() -> Sequence[Action]:
     """The actions that the served console offers, with the values that its operators may give."""
-    return [action.as_served() for action in ACTIONS if action.role is not None]
+    return [action for action in map(offer_served, ACTIONS) if action is not None]
 
 
 def find_served(about: str, name: str) -> Action | None:
     """An offered action by its kind of subject and its name; ``None`` where there is none."""
     action = find(about, name)
-    return action.as_served() if action is not None and action.role is not None else None
+    return offer_served(action) if action is not None else None
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,29 @@ class ServedAction:
             raise RefusedError("this preview is too long for a page", hint=hint)
         return text
 
-    async def begin(self, reason: str) -> BegunAction:
+    async def begin(self, operator: ConsoleOperator, reason: str) -> BegunAction:
         """Begin it as the loopback console does, or find what has begun for this reason; the workers go on with it."""
+        del operator  # whom the audit names already
         wanted, work = await self._wanted(reason), self.action.work
         if not isinstance(work, RepeatableWork):
             raise RefusedError("the served console does not offer this", hint=Hint(self.action.command(wanted)))
-        begun = await in_db_thread(work.find_begun, self.connected, wanted) or await work.begin(self.connected, wanted)
+        return await self._left(
+            await work.find_begun(self.connected, wanted) or await work.begin(self.connected, wanted)
+        )
+
+    async def find_begun(self, reason: str) -> BegunAction | None:
+        """Whatever has begun for this reason; ``None`` for nothing, as for a request that no page sends."""
+        work = self.action.work
+        if not isinstance(work, RepeatableWork) or not self.action.takes_reason:
+            return None  # without a reason, nothing that is found says by whom it was begun
+        try:
+            begun = await work.find_begun(self.connected, await self._wanted(reason))
+        except UsageError:  # the begin says it to those who may ask
+            return None
+        return await self._left(begun) if begun is not None else None
+
+    async def _left(self, begun: Begun) -> BegunAction:
+        """Leave what has begun to the workers."""
         if begun.leave is not None:
             await in_db_thread(begun.leave, self.connected)
         return BegunAction(begun.page, begun.operation_id)
@@ -94,28 +113,14 @@ class ServedAction:
         return ActionRequest(subject, values, reason)
 
 
-def action_of(connected: "Connected", request: OperatorRequest) -> ServedAction | None:
+def action_of(connected: "Connected", request: OperatorRequest) -> RequestedAction | None:
     """The action of a request; ``None`` for one that the served console does not offer."""
+    if request.about == links.ABOUT:
+        return links.LinkAction(connected, request) if request.action in {links.KEEP, links.FORGET} else None
+    if request.about == questions.ABOUT:
+        return questions.question_of(connected, request)
     action = find_served(request.about, request.action)
     return ServedAction(connected, action, request) if action is not None else None
-
-
-def form_of_row(text: str) -> Mapping[str, str]:
-    """The values in a row.
-
-    Raises:
-        UsageError: They are too long, or no object of texts.
-    """
-    problem = UsageError("these are no values of a page")
-    if len(text) > LONGEST_FORM:
-        raise problem
-    try:
-        form: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise problem from error
-    if not isinstance(form, dict) or not all(isinstance(value, str) for value in form.values()):
-        raise problem
-    return form
 
 
 def text_of(preview: Preview) -> str:

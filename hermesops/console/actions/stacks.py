@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from hermesops.agents.cells.workflow import UpRequest
 from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue, Begun, Preview
-from hermesops.console.actions.operations import begun
+from hermesops.console.actions.operations import begun, find_opened
 from hermesops.errors import Hint, UsageError
+from hermesops.model.access.console_operator import Role
 from hermesops.model.fleet.cell import PLATFORM
+from hermesops.model.operation import OperationKind
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.views import stacks as shapes
 
@@ -36,7 +38,11 @@ class UpWork:
         """Open the operation."""
         container = connected.container
         cell = (await in_db_thread(container.cells.view, request.subject.name)).cell.name
-        return begun(connected, await container.stack_ups.leave(UpRequest(cell)))
+        return begun(connected, await container.stack_ups.leave(UpRequest(cell, reason=request.reason or None)))
+
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The run that was opened for the same reason."""
+        return await find_opened(connected, request, OperationKind.STACK_UP)
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ def _text(name: str, field: str) -> str:
 
 
 ACTIONS = (
-    Action(About.CELL, "up", "Run its stack", ("stack", "up"), UpWork(), takes_reason=False),
+    Action(About.CELL, "up", "Run its stack", ("stack", "up"), UpWork(), takes_reason=False, role=Role.ADMIN),
     Action(
         About.FLEET,
         "up-saved",
@@ -106,5 +112,6 @@ ACTIONS = (
             ActionValue("approval", "File of another operator's approval", "--approved-by"),
         ),
         takes_reason=False,
+        left_because="the preview and its approval are files of an operator's computer",
     ),
 )

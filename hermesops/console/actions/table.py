@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import quote, urlencode
 
 from hermesops.base import assets
 from hermesops.console.actions import (
@@ -19,7 +18,6 @@ from hermesops.console.actions import (
     upkeep,
 )
 from hermesops.console.actions.action import About, Action, Subject
-from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout.records import RolloutId
 from hermesops.model.unknown_name import unknown_name
@@ -41,13 +39,6 @@ ACTIONS: Sequence[Action] = (
 )
 
 
-_REPAIRED = frozenset({About.INSTANCE, About.MACHINE, About.JOB, About.CELL})
-"""Subjects of repairs."""
-
-_AGREED = "--yes"
-"""In commands of actions whose page has asked already; a repair's command leaves it out."""
-
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
 
 
@@ -61,47 +52,18 @@ def find(kind: str, name: str) -> Action | None:
     return next((action for action in ACTIONS if action.about == kind and action.name == name), None)
 
 
-def page_of_command(container: "Container", command: Sequence[str]) -> str:
-    """The page of the action that a command about one subject is, below the console's; empty where there is none.
-
-    Args:
-        command: As a repair has it: with the options of the action's values, and none beside them.
-    """
-    for action in ACTIONS:
-        if action.about not in _REPAIRED:
-            continue
-        words = tuple(word for word in action.words if word != _AGREED)
-        name, values = command[len(words) : len(words) + 1], _given(action, command[len(words) + 1 :])
-        if tuple(command[: len(words)]) != words or not name or values is None:
-            continue
-        try:
-            subject_id = container.instances.find(name[0]).id if action.about is About.INSTANCE else name[0]
-        except UsageError:
-            return ""
-        query = f"?{urlencode(values)}" if values else ""
-        return f"{action.about.value}/{quote(subject_id, safe='')}/change/{action.name}{query}"
-    return ""
-
-
-def _given(action: Action, options: Sequence[str]) -> Mapping[str, str] | None:
-    """The values that options of a command give to an action; ``None`` where it does not have one of them."""
-    values, left = dict[str, str](), list(options)
-    while left:
-        field = next((field for field in action.fields if field.option == left[0]), None)
-        if field is None or not (field.is_flag or left[1:]):
-            return None
-        values[field.name] = "on" if field.is_flag else left[1]
-        del left[: 1 if field.is_flag else 2]
-    return values
-
-
-async def subject_of(container: "Container", kind: About, subject_id: str) -> Subject:
-    """The subject that an address names.
+def find_subject(container: "Container", kind: About, subject_id: str) -> Subject:
+    """The subject that an address names; blocks.
 
     Raises:
         UsageError: There is none of that id.
     """
-    return await asyncio.to_thread(_SUBJECTS[kind], container, subject_id)
+    return _SUBJECTS[kind](container, subject_id)
+
+
+async def subject_of(container: "Container", kind: About, subject_id: str) -> Subject:
+    """As ``find_subject``, in a thread."""
+    return await asyncio.to_thread(find_subject, container, kind, subject_id)
 
 
 def _fleet(container: "Container", _id: str) -> Subject:

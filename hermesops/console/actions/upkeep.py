@@ -1,7 +1,6 @@
 """Actions of the fleet's upkeep: a warm pool is drained, a job is run, a fault is drilled."""
 
 import asyncio
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,8 +9,11 @@ from hermesops.agents.drill.service import Stage
 from hermesops.base import assets
 from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Preview
 from hermesops.console.actions.operations import begun as operation_begun
+from hermesops.console.actions.operations import find_opened
 from hermesops.console.actions.runbooks import Run, begun_run
 from hermesops.errors import HermesError, Hint
+from hermesops.model.access.console_operator import Role
+from hermesops.model.operation import OperationKind
 from hermesops.observability.runbook.document import load
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.views.agents import cells as cell_shapes
@@ -45,6 +47,10 @@ class DrainWork:
         cell = (await in_db_thread(connected.container.cells.view, request.subject.name)).cell.name
         return operation_begun(connected, await connected.pools.drain(cell, reason=request.reason))
 
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The operation that was opened for the same reason."""
+        return await find_opened(connected, request, OperationKind.POOL_FILL)
+
 
 @dataclass(frozen=True)
 class JobWork:
@@ -56,11 +62,13 @@ class JobWork:
             return await in_db_thread(_job_preview, connected.jobs, request.subject.name)
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
-        """Run it, and bring the operations that it opens to their end."""
-        name = request.subject.name
-        manual = await in_db_thread(partial(connected.jobs.prepare, name, reason=request.reason))
-        end = partial(connected.operations.resume, wait_s=math.inf)
-        return Begun("jobs", partial(connected.jobs.run, name, manual, end, follows=True))
+        """Open the operation that runs it and brings the operations that it opens to their end."""
+        run = partial(connected.jobs.open_run, request.subject.name, reason=request.reason)
+        return operation_begun(connected, await in_db_thread(run))
+
+    async def find_begun(self, connected: "Connected", request: ActionRequest) -> Begun | None:
+        """The operation that was opened for the same reason."""
+        return await find_opened(connected, request, OperationKind.JOB_RUN)
 
 
 def _job_preview(jobs: "Jobs", name: str) -> Preview:
@@ -122,9 +130,17 @@ def _shape(fault: "Fault", result: "DrillResult") -> dict[str, object]:
 
 
 ACTIONS = (
-    Action(About.CELL, "drain-pool", "Drain the warm pool", ("pool", "drain", "--yes"), DrainWork(), destroys=True),
+    Action(
+        About.CELL,
+        "drain-pool",
+        "Drain the warm pool",
+        ("pool", "drain", "--yes"),
+        DrainWork(),
+        destroys=True,
+        role=Role.ADMIN,
+    ),
     # Some jobs destroy: each of them has its name typed, and the preview says what goes.
-    Action(About.JOB, "run", "Run now", ("job", "run", "--yes"), JobWork(), destroys=True),
+    Action(About.JOB, "run", "Run now", ("job", "run", "--yes"), JobWork(), destroys=True, role=Role.ADMIN),
     Action(
         About.DRILL,
         "run",
@@ -133,5 +149,6 @@ ACTIONS = (
         DrillWork(),
         takes_reason=False,
         destroys=True,
+        left_because="it runs a runbook in one process for minutes, and a drill that is cut short is begun anew",
     ),
 )

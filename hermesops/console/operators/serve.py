@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hermesops.console.application import application
 from hermesops.console.live import Streams
 from hermesops.console.operators.gate import CALLBACK, OperatorGate
+from hermesops.console.operators.links import LinksOfOperators
 from hermesops.console.operators.requested import RequestedActions
 from hermesops.console.operators.sessions import Sessions
 from hermesops.console.parts import Console
@@ -45,5 +46,5 @@ def console_of(container: "ConsoleContainer") -> Console:
     """The parts of the served console: commands name the environment, and changes are requests to workers."""
     sources = Sources(container, frozenset(OF_OPERATORS))
     pages = Pages(container.env.name, container.env.name, is_served=True)
-    streams = Streams(sources, most=_STREAMS)
-    return Console(container, pages, sources, streams, RequestedActions(container), is_served=True)
+    streams, requested = Streams(sources, most=_STREAMS), RequestedActions(container)
+    return Console(container, pages, sources, streams, requested, LinksOfOperators(requested), is_served=True)

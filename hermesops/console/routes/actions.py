@@ -12,8 +12,8 @@ from hermesops.console.actions.action import About, Action, ActionRequest, Subje
 from hermesops.console.actions.table import find, subject_of
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import Console, console_of
-from hermesops.console.routes.forms import form_of, reason_of
-from hermesops.errors import HermesError, UsageError, require_reason
+from hermesops.console.routes.forms import form_of, reason_of, require_reason
+from hermesops.errors import HermesError, UsageError
 
 
 async def show(request: Request) -> Response:
@@ -49,8 +49,7 @@ async def begin(request: Request) -> Response:
     wanted = ActionRequest(subject, action.values(form), reason_of(form))
     if missing := action.missing(wanted.values):
         raise UsageError("missing", field=missing[0].name)
-    if action.takes_reason:
-        require_reason(wanted.reason, *action.command(ActionRequest(subject, wanted.values))[:-2])
+    require_reason(console, action, wanted.reason)
     if action.destroys and form.get("typed", "").strip() != subject.title:
         raise UsageError(f"type {subject.title} to confirm; nothing was changed", field="typed")
     page = await console.running.begin(action, wanted)

@@ -14,16 +14,16 @@ from hermesops.console.actions import bulk
 from hermesops.console.actions.action import Action
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import Console, console_of
-from hermesops.console.routes.forms import form_of, reason_of
+from hermesops.console.routes.forms import form_of, reason_of, require_reason
 from hermesops.console.sources import Topic
 from hermesops.console.topics.instances import chosen
-from hermesops.errors import require_reason
 from hermesops.model.ids import InstanceId
 
 
 async def show(request: Request) -> Response:
     """The preview of each instance; ``where`` and ``q`` of the address choose them, or ``ids``."""
-    console, action = console_of(request), _chosen(request)
+    console = console_of(request)
+    action = _chosen(console, request)
     ids, values = await _ids(console, request), action.values(request.query_params)
     missing = action.missing(values)
     parts = [] if missing else await bulk.previews(console.running, action, ids, values)
@@ -42,19 +42,20 @@ async def show(request: Request) -> Response:
 
 async def begin(request: Request) -> Response:
     """Open the operations, and lead the browser to their page."""
-    console, action, form = console_of(request), _chosen(request), form_of(await request.body())
+    console, form = console_of(request), form_of(await request.body())
+    action = _chosen(console, request)
     ids, values, reason = await _ids(console, request), action.values(request.query_params), reason_of(form)
-    if action.takes_reason:
-        require_reason(reason, *action.words, "USER")
+    require_reason(console, action, reason)
     opened = await bulk.begin(console.running, action, ids, values, reason)
-    query = urlencode({"action": action.name, "of": ",".join(opened.operations), "refused": ",".join(opened.refused)})
-    return Response(status_code=HTTPStatus.OK, headers={"hx-redirect": f"{PREFIX}batch?{query}"})
+    parts = {"of": opened.operations, "refused": opened.refused, "undecided": opened.undecided}
+    query = {"action": action.name, **{name: ",".join(ids) for name, ids in parts.items() if ids}}
+    return Response(status_code=HTTPStatus.OK, headers={"hx-redirect": f"{PREFIX}batch?{urlencode(query)}"})
 
 
 async def batch(request: Request) -> Response:
     """The operations of a bulk action, by the ids of the address: reload and crash lose nothing."""
     console, query = console_of(request), request.query_params
-    topic = Topic("batch", f"{query.get('of', '')}?{query.get('refused', '')}")
+    topic = Topic("batch", "?".join(query.get(name, "") for name in ("of", "refused", "undecided")))
     snapshot = await console.sources.snapshot(topic)
     failed = [*snapshot.shape["failed"], *snapshot.shape["refused"]]
     return console.pages.page(
@@ -64,15 +65,16 @@ async def batch(request: Request) -> Response:
         name=query.get("action", ""),
         operations=snapshot.shape["operations"],
         failed=failed,
+        undecided=snapshot.shape["undecided"],
         again=urlencode({"ids": ",".join(failed)}),
     )
 
 
-def _chosen(request: Request) -> Action:
+def _chosen(console: Console, request: Request) -> Action:
     action = bulk.actions().get(request.path_params["action"])
-    if action is None:
+    if action is None or not console.running.offers(action):
         raise HTTPException(HTTPStatus.NOT_FOUND)
-    return action
+    return console.running.offered(action)
 
 
 async def _ids(console: Console, request: Request) -> Sequence[InstanceId]:

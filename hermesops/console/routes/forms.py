@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from urllib.parse import parse_qs
 
-from hermesops.console.actions.action import LONGEST
-from hermesops.errors import UsageError
+from hermesops.console.actions.action import LONGEST, Action
+from hermesops.console.parts import Console
+from hermesops.errors import Hint, UsageError
 
 _FIELDS = 20
 """Fields of a form at most."""
@@ -33,3 +34,14 @@ def reason_of(form: Mapping[str, str]) -> str:
     if len(reason) > LONGEST or not reason.isprintable():
         raise UsageError(f"a reason has at most {LONGEST} characters, all of them visible", field="reason")
     return reason
+
+
+def require_reason(console: Console, action: Action, reason: str) -> None:
+    """Go on only with a reason, where the action's command takes one; in the served console each action does.
+
+    Raises:
+        UsageError: There is no reason.
+    """
+    if (action.takes_reason or console.is_served) and not reason:
+        hint = Hint((*action.words, "…", "--reason", "WHY")) if action.takes_reason else ""
+        raise UsageError("missing: say why", hint=hint, field="reason")

@@ -34,11 +34,11 @@ async def list_(request: Request) -> Response:
     console, filters = console_of(request), {name: request.query_params.get(name, "") for name in ("where", "q")}
     given = {**filters, "page": request.query_params.get("page", "1")}
     topic = Topic("instances", urlencode({name: value for name, value in given.items() if value}))
-    snapshot = await console.sources.snapshot(topic)
+    snapshot, offered = await console.sources.snapshot(topic), console.actions(About.INSTANCE)
     return console.pages.page(
         "instances",
         topic=topic,
-        bulk_actions={} if console.is_served else bulk.actions(),
+        bulk_actions={name: action for name, action in bulk.actions().items() if name in offered},
         bulk_most=bulk.MOST,
         digest=snapshot.digest,
         page=snapshot.shape["page"],
@@ -56,6 +56,7 @@ async def show(request: Request) -> Response:
         topic=topic,
         digest=snapshot.digest,
         actions=console.actions(About.INSTANCE),
+        left=console.left(About.INSTANCE),
         id=topic.name,
         **snapshot.shape,
     )

@@ -1,6 +1,5 @@
-"""Saved links of this computer's operator: kept and forgotten; the page of all lists has them."""
+"""Saved links of an operator: kept and forgotten; the page of all lists has them."""
 
-import asyncio
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -8,27 +7,21 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hermesops.console.front import PREFIX
-from hermesops.console.parts import Console, console_of
+from hermesops.console.parts import console_of
 from hermesops.console.routes.forms import form_of
-from hermesops.console.saved_links import SavedLinks
-
-
-def links_of(console: Console) -> SavedLinks:
-    """The links of the console's environment."""
-    return SavedLinks(console.container.env.folder)
 
 
 async def add(request: Request) -> Response:
     """Keep a page by a name."""
     console, form = console_of(request), form_of(await request.body())
-    await asyncio.to_thread(links_of(console).add, form.get("name", ""), form.get("page", ""))
+    await console.links.add(form.get("name", ""), form.get("page", ""))
     return _to_list()
 
 
 async def remove(request: Request) -> Response:
     """Forget a link."""
     console, form = console_of(request), form_of(await request.body())
-    await asyncio.to_thread(links_of(console).remove, form.get("name", ""))
+    await console.links.remove(form.get("name", ""))
     return _to_list()
 
 

@@ -12,8 +12,6 @@ from hermesops.console.actions.action import About
 from hermesops.console.front import PREFIX
 from hermesops.console.paging import page_of
 from hermesops.console.parts import console_of
-from hermesops.console.routes.asking import QUESTIONS
-from hermesops.console.routes.links import links_of
 from hermesops.console.sources import Topic
 from hermesops.console.topics.listings import LISTINGS, OF_OPERATORS, Listing
 from hermesops.views.listing import containing
@@ -41,12 +39,17 @@ async def show(listing: Listing, request: Request) -> Response:
 
 
 async def more(request: Request) -> Response:
-    """Every list, and the pages for which others are asked; the served console asks nobody."""
+    """Every list, and the pages for which others are asked."""
     console = console_of(request)
-    listings, questions = (OF_OPERATORS, {}) if console.is_served else (LISTINGS, QUESTIONS)
-    actions = console.actions(About.FLEET)
-    links = [] if console.is_served else await asyncio.to_thread(links_of(console).list)
-    return console.pages.page("more", listings=listings, questions=questions, actions=actions, links=links)
+    links = await asyncio.to_thread(console.links.list)
+    return console.pages.page(
+        "more",
+        listings=console.lists,
+        questions=console.questions,
+        actions=console.actions(About.FLEET),
+        left=console.left(About.FLEET, About.DRILL),
+        links=links,
+    )
 
 
 ROUTES = (

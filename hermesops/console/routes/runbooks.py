@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hermesops.base import assets
+from hermesops.console.actions.action import About
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
 from hermesops.console.sources import Topic
@@ -39,13 +40,15 @@ async def show(request: Request) -> Response:
     fill = console.container.runbook_records.filled
     filled = await asyncio.to_thread(fill, document, instance) if instance else document
     # Runbooks are files of hermesops itself, so their HTML is not hostile.
+    pages = await asyncio.to_thread(lambda: [console.page_of(step.command) for step in filled.steps])
     text = Markup(_html(document.text, frozenset(names(folder))))  # noqa: S704 - as above
     return console.pages.page(
         "runbook",
         title=document.title,
         text=text,
         name=document.name,
-        steps=[shapes.step(step) for step in filled.steps],
+        left=console.left(About.RUNBOOK),
+        steps=[{**shapes.step(step), "page": page} for step, page in zip(filled.steps, pages, strict=True)],
         user=instance.title if instance else "",
     )
 

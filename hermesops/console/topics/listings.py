@@ -154,7 +154,6 @@ LISTINGS: Mapping[str, Listing] = {
             ("pool", "list"),
             ("machine_name", "cell", "plan", "server_type", "status", "ready_at"),
             _pools,
-            is_served=False,
         ),
         Listing("backups", "Backups", ("backup", "list"), ("user", "status", "newest", "age"), _backups),
         Listing("drills", "Drills", ("drill", "list"), ("drill", "runbook", "last_run", "found", "alerts"), _drills),
@@ -171,7 +170,6 @@ LISTINGS: Mapping[str, Listing] = {
             ("identity", "list"),
             ("user", "machine_name", "cell", "state", "not_after", "serial"),
             _certificates,
-            is_served=False,
         ),
         Listing(
             "tokens",
@@ -179,7 +177,6 @@ LISTINGS: Mapping[str, Listing] = {
             ("token", "list"),
             ("user", "purpose", "left", "expires_at", "machine_name", "holder"),
             _tokens,
-            is_served=False,
         ),
         Listing(
             "secrets",

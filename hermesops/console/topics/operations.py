@@ -1,10 +1,11 @@
 """Recent operations, and each with its steps and audit entries."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hermesops.console.actions.bulk import MOST
 from hermesops.errors import UsageError
+from hermesops.model.ids import InstanceId
 from hermesops.model.operation import OperationStatus
 from hermesops.views import operations as shapes
 
@@ -51,18 +52,28 @@ def batch(container: "Container", name: str) -> Mapping[str, Any]:
     """The operations of a bulk action; of those that failed and were refused, the instances.
 
     Args:
-        name: Ids of operations, then ``?`` and ids of instances that were refused, each with commas.
+        name: Ids of operations, then ``?`` and ids of instances that were refused, then ``?`` and ids of those of
+            which nothing is known; each with commas.
 
     Raises:
         UsageError: There is no operation of an id, or there are too many.
     """
-    operations, _, refused = name.partition("?")
-    ids = [text for text in operations.split(",") if text]
+    ids, refused, undecided = (_texts(part) for part in (*name.split("?"), "", "")[:3])
     if len(ids) > MOST:
         raise UsageError(f"a bulk action has {MOST} operations at most")
     rows = [container.operation_directory.get(operation_id) for operation_id in ids]
     return {
         "operations": [_listed(row) for row in rows],
         "failed": [row.instance_id for row in rows if row.status.has_ended and row.status is not OperationStatus.DONE],
-        "refused": [text for text in refused.split(",") if text][:MOST],
+        "refused": refused[:MOST],
+        "undecided": [_named(container, text) for text in undecided[:MOST]],
     }
+
+
+def _texts(part: str) -> Sequence[str]:
+    return [text for text in part.split(",") if text]
+
+
+def _named(container: "Container", instance_id: str) -> Mapping[str, str]:
+    """An instance by its id and its user. Raises ``UsageError`` where there is none."""
+    return {"id": instance_id, "user": container.instances.get(InstanceId(instance_id)).title}

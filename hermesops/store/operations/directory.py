@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hermesops.errors import Hint
 from hermesops.model.access.audit import AuditEntry
 from hermesops.model.ids import InstanceId
-from hermesops.model.operation import Lease, Operation, OperationStatus, OperationStep
+from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
 from hermesops.store.operations.kinds.table import abandon_note
 from hermesops.store.registry import Registry
 
@@ -56,6 +56,14 @@ class OperationDirectory:
             limit: So many.
         """
         return tuple(self.registry.operations.list(instance_id=instance_id, limit=limit))
+
+    def of_kind(self, kind: OperationKind, limit: int) -> tuple[Operation, ...]:
+        """The newest operations of a kind, ended ones as well.
+
+        Args:
+            limit: So many.
+        """
+        return tuple(self.registry.operations.list(kind=kind, limit=limit))
 
     def get(self, operation_id: str) -> Operation:
         """Return the operation with this id, or with the only id that begins with it.

@@ -43,6 +43,7 @@ from hermesops.store.registry.repositories.message_figures import MessageFigures
 from hermesops.store.registry.repositories.messages import MessageRepository
 from hermesops.store.registry.repositories.metering import MeteringRepository
 from hermesops.store.registry.repositories.operations import OperationRepository
+from hermesops.store.registry.repositories.operator_links import OperatorLinkRepository
 from hermesops.store.registry.repositories.operator_requests import OperatorRequestRepository
 from hermesops.store.registry.repositories.rollouts.freezes import FreezeRepository
 from hermesops.store.registry.repositories.rollouts.releases import ReleaseRepository
@@ -80,6 +81,7 @@ class Registry:
         self.users_half = UsersHalfRepository(context)
         self.user_requests = UserRequestRepository(context)
         self.operator_requests = OperatorRequestRepository(context)
+        self.operator_links = OperatorLinkRepository(context)
         self.callers = CallerRepository(context)
         self.messages = MessageRepository(context)
         self.message_figures = MessageFiguresRepository(context)

@@ -154,7 +154,12 @@ class AgentSettings:
         if not words["id"]:
             return None
         choice = completed(
-            settings.provider, words["id"], model=words["model"], key=words["key"], base_url=words["base_url"]
+            settings.provider,
+            words["id"],
+            model=words["model"],
+            key=words["key"],
+            base_url=words["base_url"],
+            world_address=self.providers.client.world_address(),
         )
         name = _digest(choice)
         if known.get("choice") == name:

@@ -13,7 +13,7 @@ from typing import assert_never
 import structlog
 
 from hermesops.agents.model_providers.service import UnverifiedKeyError
-from hermesops.base.fan_out import Limits, fan_out
+from hermesops.base.fan_out import Limits, as_they_come
 from hermesops.base.narration import counted
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.billing.checkout import CheckoutStatus
@@ -61,7 +61,7 @@ _STEPS = 10
 _VERDICT = "verdict"
 """Name in a request's sealed answer: what a model provider has said about the key of a request."""
 
-_AT_ONCE = Limits(at_once=8, slow_after_s=30.0, within_s=120.0)
+_AT_ONCE = Limits(at_once=8, slow_after_s=5.0, within_s=120.0, begun_within_s=600.0)
 
 _log = structlog.get_logger(__name__)
 
@@ -107,12 +107,11 @@ class RequestCarrier:
         return [*users, *([f"{counted(old, 'old request')}"] if old else []), *keys]
 
     async def run(self) -> str:
-        """Look at every request that is due; a summary in a line."""
-        users = self.registry.user_requests.due_users()
-        await fan_out(users, self.carry, _AT_ONCE)
+        """Look at every request that is due, those that come meanwhile as well; a summary in a line."""
+        count = await as_they_come(self.registry.user_requests.due_users, self.carry, _AT_ONCE)
         self.registry.user_requests.forget()
         self.registry.callers.record()
-        return f"requests of {counted(len(users), 'user')} looked at"
+        return f"requests of {counted(count, 'user')} looked at"
 
     async def carry(self, user_id: UserId) -> None:
         """Look at a user's requests that are due, the oldest first."""

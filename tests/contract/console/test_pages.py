@@ -17,10 +17,10 @@ from hermesops.console.actions.callers import RevokeCallerWork
 from hermesops.console.actions.table import ACTIONS, subject_of
 from hermesops.console.application import ROUTES
 from hermesops.console.front import CONTENT_SECURITY_POLICY, LARGEST_BODY
-from hermesops.console.routes.asking import QUESTIONS
 from hermesops.console.saved_links import MOST
 from hermesops.console.topics import operations
 from hermesops.console.topics.listings import LISTINGS
+from hermesops.console.topics.questions import QUESTIONS
 from hermesops.model.chat.caller import CallerState
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import instance_subject

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -13,7 +13,8 @@ import pytest
 from starlette.routing import Route
 
 from hermesops.access.sign_in.issuer_client import IssuedTokens
-from hermesops.base.waiting import Pending, cancel, until
+from hermesops.base.waiting import Pending, cancel, pause, until
+from hermesops.console.actions import bulk
 from hermesops.console.actions.served import served_actions
 from hermesops.console.application import SERVED
 from hermesops.console.front import CONTENT_SECURITY_POLICY
@@ -21,13 +22,18 @@ from hermesops.console.operators.gate import COOKIE, SIGN_IN_COOKIE
 from hermesops.console.operators.roles import role_needed
 from hermesops.console.operators.sessions import ASKED_S, IDLE_S, LIFE_S, digest
 from hermesops.console.sources import Snapshot, Sources, Topic
+from hermesops.console.topics import questions
 from hermesops.console.topics.listings import LISTINGS, OF_OPERATORS
-from hermesops.errors import UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.localcloud.vendors.issuer import OPERATORS, Person
 from hermesops.model.access.console_operator import RECENT_S, ConsoleOperator, Role
+from hermesops.model.ids import instance_subject
+from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.rollout.records import RolloutId, RolloutState
 from hermesops.store.registry import Registry
 from hermesops.store.registry.open import migrate_registry
+from hermesops.store.registry.repositories.operator_links import MOST
+from hermesops.store.registry.repositories.operator_requests import MOST_EACH
 from hermesops.store.registry.schema.role_grants import CONSOLE
 from tests.support.fleets.filled_registry import fill
 from tests.support.pages.halted_rollout import with_halted_rollout
@@ -97,6 +103,7 @@ async def test_a_viewer_sees_every_page_and_no_change(console: ServedConsole, re
     pages = ["/console/", "/console/instances", "/console/operations", "/console/alerts", "/console/runbooks"]
     with_halted_rollout(registry, "it is so")
     pages += ["/console/rollouts", "/console/rollouts/r1", "/console/approvals", "/console/more"]
+    pages += [f"/console/cells/{registry.cells.list()[0].name}", "/console/drift", "/console/jobs"]
     for path in (
         *pages,
         *(f"/console/{name}" for name in OF_OPERATORS),
@@ -120,6 +127,8 @@ async def test_a_viewer_sees_every_page_and_no_change(console: ServedConsole, re
     assert "vera@local.test (viewer)" in (await vera.get("/console/")).text
     otto = await console.signed_in("otto")
     assert "/change/restart" in (await otto.get(instance)).text
+    assert 'href="/console/bulk/back-up?' in (await otto.get("/console/instances")).text
+    assert "/console/bulk/" not in (await vera.get("/console/instances")).text
     assert 'href="/console/change/start-rollout"' in (await otto.get("/console/rollouts")).text
     shown = (await otto.get("/console/rollouts/r1")).text
     for name in ("pause", "resume", "promote", "retry", "abort", "roll-back"):
@@ -181,9 +190,152 @@ async def test_each_route_needs_its_role(console: ServedConsole, registry: Regis
             if own < role:
                 answer = await ask(client, method, path)
                 assert (answer.status_code, answer.text) == (403, f"this needs the role {role.word}\n"), (path, own)
-            elif method == "GET" and not path.rpartition("/change/")[1]:
+            elif method == "GET" and not {"change", "bulk", "answer"} & {*path.split("/")}:  # which ask workers
                 assert (await ask(client, method, path)).status_code in {200, 404, 422}, (path, own)
     assert not registry.operator_requests.due()
+
+
+@dataclass
+class Restarts:
+    """The command's request for a restart; refused for one user, and slow."""
+
+    registry: Registry
+    refused: str
+
+    async def restart(self, user: str, *, reason: str) -> Operation:
+        await pause(0.02)
+        if user == self.refused:
+            raise RefusedError("it is suspended")
+        instance = self.registry.instances.find(user)
+        subject, intent = instance_subject(instance.id), {"user": user, "reason": reason}
+        return self.registry.operations.open(OperationKind.RESTART, subject, intent=intent, instance_id=instance.id)
+
+
+async def test_a_bulk_action_of_fifty_is_a_row_for_each_and_one_that_is_refused_keeps_none_back(
+    registry_url: str, tmp_path: Path
+) -> None:
+    if registry_url.startswith("postgresql"):
+        make_role(registry_url, CONSOLE)
+        migrate_registry(registry_url)
+    registry = registry_at(registry_url)
+    fill(registry, 50)
+    rows = registry.instances.list()
+    ids, refused = ",".join(row.id for row in rows), rows[7]
+    async with served_console(as_role(registry_url, CONSOLE), tmp_path / "home") as console:
+        otto, vera = await console.signed_in("otto"), await console.signed_in("vera")
+        path = f"/console/bulk/restart?ids={ids}"
+        for client, path_, status in ((vera, path, 403), (otto, path.replace("restart", "terminate"), 403)):
+            assert (await client.post(path_, data={"reason": "x"}, headers=CHANGE)).status_code == status
+        assert (await otto.post(path, headers=CHANGE)).status_code == 422, "it needs a reason"
+        beginning = asyncio.ensure_future(otto.post(path, data={"reason": "x"}, headers=CHANGE))
+
+        async def look() -> bool | Pending[bool]:
+            queued = len(registry.operator_requests.due())
+            return True if queued == MOST_EACH else Pending(str(queued))
+
+        await until(look, what="as many rows as an operator may have", timeout_s=60, every_s=0.1)
+        async with working(carrier_of(console, registry, Restarts(registry, refused.title))):
+            begun = await beginning
+        assert begun.status_code == 200, begun.text
+        batch = begun.headers["hx-redirect"]
+        query = parse_qs(urlsplit(batch).query)
+        opened = registry.operations.list(kind=OperationKind.RESTART)
+        assert sorted(query["of"][0].split(",")) == sorted(row.id for row in opened)
+        assert (len(opened), query["refused"], "undecided" in query) == (49, [refused.id], False)
+        assert len({str(row.intent["reason"]) for row in opened}) == 49, "each names its own request"
+        page = (await otto.get(batch)).text
+        assert f'href="/console/bulk/restart?ids={refused.id}"' in page
+        assert "/console/bulk/" not in (await vera.get(batch)).text
+
+
+@of_sqlite
+async def test_a_bulk_action_that_no_worker_decides_is_unknown_and_not_refused(
+    console: ServedConsole, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "_WITHIN_S", 0.5)
+    otto, rows = await console.signed_in("otto"), registry.instances.list()
+    path = f"/console/bulk/restart?ids={','.join(row.id for row in rows)}"
+    begun = await otto.post(path, data={"reason": "x"}, headers=CHANGE)
+    query = parse_qs(urlsplit(begun.headers["hx-redirect"]).query)
+    assert (sorted(query), query["undecided"][0].split(",")) == (["action", "undecided"], [row.id for row in rows])
+    page = (await otto.get(begun.headers["hx-redirect"])).text
+    assert ("No worker has decided yet" in page, "Only those that failed" in page) == (True, False)
+    assert len(registry.operator_requests.due()) == INSTANCES
+
+
+async def test_links_are_kept_for_their_operator_alone_by_a_worker(console: ServedConsole, registry: Registry) -> None:
+    vera, otto = await console.signed_in("vera"), await console.signed_in("otto")
+    async with working(carrier_of(console, registry)):
+        for number in range(MOST):
+            kept = await vera.post(
+                "/console/links", data={"name": f"n{number}", "page": "?health=down"}, headers=CHANGE
+            )
+            assert (kept.status_code, kept.headers["hx-redirect"]) == (200, "/console/more"), kept.text
+        further = {"name": "further", "page": "alerts"}
+        refused = await vera.post("/console/links", data=further, headers=CHANGE)
+        assert (refused.status_code, "remove one first" in refused.text) == (422, True)
+        assert (await otto.post("/console/links", data=further, headers=CHANGE)).status_code == 200
+        for page in ("https://evil.test/", "//evil.test/", "javascript:x", "alerts?\u202e"):
+            answer = await otto.post("/console/links", data={"name": "x", "page": page}, headers=CHANGE)
+            assert answer.status_code == 422, page
+        assert (await vera.post("/console/links/remove", data={"name": "n0"}, headers=CHANGE)).status_code == 200
+        assert (await otto.post("/console/links/remove", data={"name": "n1"}, headers=CHANGE)).status_code == 200
+    of_vera, of_otto = (await vera.get("/console/more")).text, (await otto.get("/console/more")).text
+    assert 'href="/console/?health=down"' in of_vera
+    assert ("n1" in of_vera, ">n0<" in of_vera, "further" in of_vera) == (True, False, False)
+    assert ("further" in of_otto, "n1" in of_otto) == (True, False)
+    assert [name for name, _ in registry.operator_links.list("otto@local.test")] == ["further"]
+
+
+@of_sqlite
+async def test_a_page_for_which_a_worker_asks_is_shown_to_its_role_with_the_repairs_that_it_may_begin(
+    console: ServedConsole, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repair = Hint(("fleet", "repair", "remove-orphan", "hermes-a"))
+    finding = {"severity": "page", "subject": "hermes-a", "cell": "", "kind": "orphan", "seen": "it is there"}
+    shape = {
+        "findings": [{**finding, "repair": [repair], "otherwise": []}],
+        "by_severity": {"page": 1},
+        "pages": ["machines/hermes-a/change/remove-orphan"],
+        "several": {"bulk/restart?ids=1,2": 2},
+    }
+
+    async def drift(_container: object, filters: Mapping[str, str], _offer: object) -> Mapping[str, Any]:
+        assert filters == {"where": "cell=cell1"}
+        return shape
+
+    monkeypatch.setitem(questions.OF_OPERATORS, "drift", replace(questions.OF_OPERATORS["drift"], ask=drift))
+    adele, otto, vera = [await console.signed_in(name) for name in ("adele", "otto", "vera")]
+    async with working(carrier_of(console, registry)):
+        answers = [
+            (await client.get("/console/drift/answer", params={"where": "cell=cell1"})).text
+            for client in (adele, otto, vera)
+        ]
+    assert all("hermesops --env local fleet repair remove-orphan hermes-a" in answer for answer in answers[:2])
+    links = [f'href="/console/{page}"' for page in ("machines/hermes-a/change/remove-orphan", "bulk/restart?ids=1,2")]
+    assert [[link in answer for link in links] for answer in answers] == [[True, True], [False, True], [False, False]]
+    assert ("needs the role operator" in answers[2], "hermes-a" in answers[2]) == (True, False)
+    listed = [(await client.get("/console/more")).text for client in (otto, vera)]
+    assert ['href="/console/drift"' in text for text in listed] == [True, False]
+    assert not [row for row in registry.audit.list() if row.action == "operator_request_decided"]
+
+
+async def test_steps_of_a_runbook_lead_to_actions_that_the_operator_may_begin(
+    console: ServedConsole, registry: Registry
+) -> None:
+    instance = registry.instances.list()[0]
+    page = f'href="/console/instances/{instance.id}'
+    for name, may in (("otto", True), ("vera", False)):
+        client = await console.signed_in(name)
+        text = (await client.get("/console/runbooks/gateway-down", params={"instance": instance.title})).text
+        assert (f'{page}/change/restart"' in text, f'{page}"' in text) == (may, True), name
+        assert ("/change/run?" in text, "Run: <code" in text) == (False, True), "workers run no runbook, and why"
+    text = (await client.get(f"/console/instances/{instance.id}")).text
+    assert f"instance settings {instance.title}" in text
+    assert "a request&#39;s row is not sealed" in text
+    adele = await console.signed_in("adele")
+    left = (await adele.get(f"/console/instances/{instance.id}/change/configure?set=model%3Dx")).text
+    assert ("Refused now" in left, "left to its command" in left) == (True, True)
 
 
 Spoil = Callable[[ServedConsole, httpx.AsyncClient], Awaitable[None]]

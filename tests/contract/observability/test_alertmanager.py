@@ -167,3 +167,34 @@ async def test_several_values_are_a_regular_expression_that_takes_these_alone(re
     assert {alert.cell for alert in await manager.alerts()} == {"a.b.c", "axb"}
     with pytest.raises(WrongQuestionError, match="status 4"):
         await manager.silence(replace(wanted, matchers=()))
+
+
+async def test_an_acknowledgement_is_found_by_its_reason_and_noted_where_the_process_died_before(
+    registry: Registry, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, alerts = placed(registry, "ada"), alerts_of(registry, url)
+    fire(url, "GatewayDown", severity="page", instance_id=ada.id, cell=ada.cell)
+    fire(url, "CellLost", severity="page", cell=ada.cell)
+    assert await alerts.find_made("first (console request 1)") is None
+    for number, name in enumerate(("GatewayDown", "CellLost")):
+        reason = f"it is so (console request {number})"
+        with monkeypatch.context() as patched:
+            patched.setattr(Alerts, "_note_made", _die)
+            with pytest.raises(_DeadError):
+                await alerts.acknowledge(name, None, length=HOUR, reason=reason)
+        for _ in range(2):
+            silence = await alerts.find_made(reason)
+            assert silence is not None
+            noted = [entry for entry in registry.audit.list() if entry.why == reason]
+            assert [entry.after["silence"] for entry in noted] == [silence.id]
+    assert [entry.subject for entry in noted] == ["alert/CellLost"]
+    assert len(await alerts.silences()) == 2
+    assert await alerts.find_made("it is so") is None
+
+
+class _DeadError(BaseException):
+    """The process died here."""
+
+
+def _die(*_: object) -> None:
+    raise _DeadError

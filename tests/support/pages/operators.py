@@ -119,13 +119,17 @@ def settings_of(issuer: str, registry_url: str, home: Path) -> Mapping[str, str]
     }
 
 
-def carrier_of(console: ServedConsole, registry: Registry) -> OperatorRequestCarrier:
-    """A worker over the same registry, which believes the same issuer and asks no machine."""
+def carrier_of(console: ServedConsole, registry: Registry, instance_requests: object = None) -> OperatorRequestCarrier:
+    """A worker over the same registry, which believes the same issuer and asks no machine.
+
+    Args:
+        instance_requests: Opens operations of instances.
+    """
     return OperatorRequestCarrier(
         registry=registry,
         operator_of=partial(console.container.operator_tokens.operator_of, age_s=PROOF_S),
         host=HOST,
-        find_action=partial(action_of, connected_of(registry)),
+        find_action=partial(action_of, connected_of(registry, instance_requests)),
         hold_lease=lambda subject: LeaseKeeper(registry, subject),
     )
 

@@ -57,6 +57,7 @@ def connected_of(registry: Registry, instance_requests: object = None, dry_reque
         rollout_losses=SimpleNamespace(preview=no_losses),
         rollbacks=SimpleNamespace(preview_rollout=no_losses),
         termination_policy=SimpleNamespace(choose=lambda **_: None),
+        operator_links=registry.operator_links,
     )
     dry = SimpleNamespace(
         container=container, instance_requests=dry_requests, change_previews=SimpleNamespace(of=planned)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hermesops.base.fan_out import Limits, fan_out, problems
+from hermesops.base.fan_out import Limits, as_they_come, fan_out, problems
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from tests.support.fakes.virtual_time import VirtualClock
 
@@ -88,3 +88,52 @@ def test_whoever_is_cancelled_leaves_nothing_running() -> None:
 
 def test_problems_are_words_and_empty_for_none() -> None:
     assert VirtualClock().run(problems({"A": "a", "R": "refuses"}, _work, LIMITS)) == {"A": "", "R": "no"}
+
+
+class Rows:
+    """Items that fall due at their second, and are due until their work is done."""
+
+    def __init__(self, **at: float) -> None:
+        self.at = at
+        self.begun: list[tuple[str, float]] = []
+
+    def due(self) -> list[str]:
+        now = asyncio.get_running_loop().time()
+        return [item for item, at in self.at.items() if at <= now]
+
+    async def work(self, item: str) -> None:
+        self.begun.append((item, round(asyncio.get_running_loop().time())))
+        await _work(item.partition("_")[0])
+        del self.at[item]
+
+
+def test_whatever_falls_due_meanwhile_waits_for_none_that_hangs() -> None:
+    rows, clock = Rows(hangs=0, a=5, b=50), VirtualClock()
+    assert clock.run(as_they_come(rows.due, rows.work, LIMITS)) == 3
+    assert dict(rows.begun) == {"hangs": 0, "a": 5, "b": 50}
+    assert clock.seconds == pytest.approx(100), "the one that hangs is given up, and not begun again by itself"
+
+
+def test_an_item_that_is_due_again_is_begun_again_and_never_twice_at_a_time() -> None:
+    rows, clock = Rows(hangs=0, refuses=3), VirtualClock()
+    clock.run(as_they_come(rows.due, rows.work, Limits(2, 10, 20)))
+    assert [item for item, _ in rows.begun].count("hangs") == 1
+    assert len([item for item, _ in rows.begun if item == "refuses"]) in range(10, 20)
+
+
+def test_none_is_begun_after_that_time() -> None:
+    rows, clock = Rows(hangs=0, a=5, b=50), VirtualClock()
+    assert clock.run(as_they_come(rows.due, rows.work, Limits(2, 10, 100, begun_within_s=30))) == 2
+
+
+def test_the_end_of_the_process_ends_all() -> None:
+    class EndError(BaseException):
+        """The process ends."""
+
+    async def end(item: str) -> None:
+        if item == "end":
+            raise EndError
+        await _work(item)
+
+    with pytest.raises(EndError):
+        VirtualClock().run(as_they_come(lambda: ["hangs", "end"], end, LIMITS))

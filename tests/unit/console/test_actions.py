@@ -15,9 +15,9 @@ from hermesops.cli import root
 from hermesops.console.actions import bulk
 from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue, Begun, Preview, Subject
 from hermesops.console.actions.running import RunningActions
-from hermesops.console.actions.table import ACTIONS, about, find, page_of_command, subject_of
-from hermesops.console.routes.asking import QUESTIONS, Question
+from hermesops.console.actions.table import ACTIONS, about, find, subject_of
 from hermesops.console.topics.listings import LISTINGS, Listing
+from hermesops.console.topics.questions import QUESTIONS, Question
 from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
 from tests.support.fakes.instances import ADA
@@ -181,33 +181,3 @@ async def test_parts_of_a_bulk_action_wait_for_each_other() -> None:
     all_opened.set()
     await asyncio.gather(*running._running)
     assert most == 4
-
-
-def test_a_command_that_repairs_one_agent_leads_to_the_page_of_its_action() -> None:
-    def find_user(user: str) -> Any:  # noqa: ANN401 - an instance
-        if user != "ada":
-            raise UsageError("no such user")
-        return ADA
-
-    container: Any = SimpleNamespace(instances=SimpleNamespace(find=find_user))
-    for command, page in (
-        ("backup restore ada --onto-new-machine", f"instances/{ADA.id}/change/restore?onto_new_machine=on"),
-        (
-            "instance terminate ada --now --without-backup",
-            f"instances/{ADA.id}/change/terminate?now=on&without_backup=on",
-        ),
-        ("instance restart ada", f"instances/{ADA.id}/change/restart"),
-        ("fleet repair accept-size ada", f"instances/{ADA.id}/change/accept-size"),
-        ("fleet repair adopt hermes-a", "machines/hermes-a/change/adopt"),
-        ("fleet repair remove-orphan hermes-a --id m-1", "machines/hermes-a/change/remove-orphan?id=m-1"),
-        ("fleet repair remove-orphan hermes-a --id", ""),
-        ("job run lifecycle", "jobs/lifecycle/change/run"),
-        ("job run pools cell1", ""),
-        ("instance restart ada --unknown", ""),
-        ("instance restart bob", ""),
-        ("instance restart", ""),
-        ("stack up cell1", "cells/cell1/change/up"),
-        ("stack refresh cell1", ""),
-        ("provision ada --plan light", f"instances/{ADA.id}/change/provision?plan=light"),
-    ):
-        assert page_of_command(container, tuple(command.split())) == page, command

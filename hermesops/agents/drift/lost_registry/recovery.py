@@ -88,6 +88,10 @@ class Orphans:
         """The orphan that is meant; see ``drift.orphans.chosen``."""
         return chosen(await self._all(), name, machine_id)
 
+    async def is_there(self, name: str, machine_id: str = "") -> bool:
+        """Whether there is an orphan of that name, and of that id where one is given."""
+        return any(orphan.name == name and machine_id in {"", orphan.id} for orphan in await self._all())
+
     async def _all(self) -> list[Machine]:
         registry = self.registry
         # Unassigned machines before and after: what is assigned meanwhile is in one of the three.
@@ -204,6 +208,11 @@ class OrphanRepairs:
             machine = await orphans.find(name, machine_id)
             await orphans.refuse_removal(machine, forget=forget)
             return machine
+
+    async def is_there(self, name: str, machine_id: str = "") -> bool:
+        """Whether there is an orphan of that name, and of that id where one is given."""
+        async with self.connect() as orphans:
+            return await orphans.is_there(name, machine_id)
 
     async def remove(
         self, name: str, machine_id: str = "", *, forget: bool, reason: str, consent: Callable[[Machine], None]

@@ -28,8 +28,10 @@ class TokenDirectory:
 
     def model_tokens(self, instance: Instance | None = None) -> list[tuple[Instance, PresentToken]]:
         """The present token of one instance for the model router, or of each that is not terminated."""
-        instances = [instance] if instance else self.registry.instances.list()
-        return [(each, self.registry.model_tokens.get(each.id)) for each in instances]
+        if instance:
+            return [(instance, self.registry.model_tokens.get(instance.id))]
+        tokens = self.registry.model_tokens.all()
+        return [(each, tokens[each.id]) for each in self.registry.instances.list() if each.id in tokens]
 
     def machine_names(self) -> dict[MachineId, MachineName]:
         """Names of the machines of all instances, and of unassigned ones, by their ids."""

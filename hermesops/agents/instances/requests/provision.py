@@ -105,7 +105,14 @@ class ProvisionAdmission:
     policy: Policy
 
     async def admit(
-        self, user_text: str, plan: Plan, *, region: str = "", is_drill: bool = False, subscription: str = ""
+        self,
+        user_text: str,
+        plan: Plan,
+        *,
+        region: str = "",
+        is_drill: bool = False,
+        subscription: str = "",
+        reason: str | None = None,
     ) -> tuple[Instance, Operation]:
         """Write the rows of a requested agent, or find those of an earlier request.
 
@@ -113,6 +120,7 @@ class ProvisionAdmission:
             region: Where its machine is rented; empty: where the settings say. An earlier request keeps its own.
             is_drill: Whether a drill asks, whose aliases nobody else gets.
             subscription: Stripe's id of what pays for a new agent; empty for none. An earlier one keeps its own.
+            reason: Of the request; ``None`` for one that has none.
 
         Raises:
             UsageError: ``user_text`` can be neither, or is a drill's.
@@ -137,7 +145,8 @@ class ProvisionAdmission:
                 subscription=subscription,
             ) or await self._order(new_user, plan, where, subscription)
             refuse_other_plan(user_text, known, plan)  # another request may have been faster
-        intent = ProvisionIntent(user=user_text, plan=plan, machine_name=known.machine_name).to_json()
+        named = ProvisionIntent(user=user_text, plan=plan, machine_name=known.machine_name, reason=reason)
+        intent = named.to_json()
         subject = instance_subject(known.id)
         operation = self.registry.operations.open(OperationKind.PROVISION, subject, intent=intent, instance_id=known.id)
         return known, operation

@@ -1,14 +1,14 @@
 """Alerts of the platform's monitoring as an operator sees and silences them: with users, not ids of instances."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from hermesops.errors import HermesError, Hint, UsageError
-from hermesops.model.fleet.alert import Alert, Matcher, Severity, Silence
+from hermesops.model.fleet.alert import ACKNOWLEDGED, INSTANCE, NAME, Alert, Matcher, Severity, Silence
 from hermesops.model.fleet.cell import parse_cell
 from hermesops.model.fleet.selector import WHERE
 from hermesops.model.ids import InstanceId, instance_subject
@@ -18,6 +18,7 @@ from hermesops.observability.telemetry.alerts.alertmanager import Alertmanager
 from hermesops.observability.telemetry.metrics.prometheus import Metrics
 
 if TYPE_CHECKING:
+    from hermesops.model.access.audit import AuditEntry
     from hermesops.model.fleet.instance import Instance
     from hermesops.observability.telemetry.client import MonitoringClient
     from hermesops.store.registry import Registry
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 _KNOWN_WITHIN_S = 5.0
 """Seconds for alerts that a command can do without."""
+
+_SEARCHED = 50
+"""Newest audit entries of a subject among which that of a silence is looked for."""
 
 
 class Steps(Enum):
@@ -145,15 +149,14 @@ class Alerts:
             UnknownOutcomeError: It may have been acknowledged.
         """
         manager = Alertmanager(self.client)
-        matchers, taken = silencing.acknowledged(
+        matchers, _ = silencing.acknowledged(
             await manager.alerts(muted=True),
             name,
             instance.id if instance else "",
             instance.title if instance else "",
         )
         silence = await manager.silence(self._silence_of(matchers, length, reason, is_acknowledgement=True))
-        subject = instance_subject(InstanceId(taken[0].instance)) if taken[0].instance else f"alert/{name}"
-        self._note("alert_acknowledged", subject, silence, reason)
+        self._note_made(silence, reason)
         return silence
 
     async def silence(self, where: str, instance: "Instance | None", *, length: timedelta, reason: str) -> Silence:
@@ -169,24 +172,39 @@ class Alerts:
             UnavailableError: Alertmanager or Prometheus does not answer; nothing was changed.
             UnknownOutcomeError: It may have been made.
         """
-        silence, users = await self._wanted(where, instance, length, reason)
+        silence = await self._wanted(where, instance, length, reason)
         silence = await Alertmanager(self.client).silence(silence)
-        subject = instance_subject(next(iter(users))) if len(users) == 1 else f"silence/{silence.id}"
-        self._note("alert_silenced", subject, silence, reason)
+        self._note_made(silence, reason)
         return silence
+
+    async def find_made(self, reason: str) -> Silence | None:
+        """The silence or acknowledgement that holds and was made for a reason that no other has; ``None`` for none.
+
+        Its audit entry is written where the process died that made it.
+
+        Raises:
+            RefusedError: Alertmanager does not answer us.
+            UnavailableError: It does not answer.
+        """
+        silences = await Alertmanager(self.client).silences()
+        silence = next((each for each in silences if each.comment.removeprefix(ACKNOWLEDGED) == reason), None)
+        if silence and not any(entry.why == reason for entry in self._entries(silence)):
+            self._note_made(silence, reason)
+        return silence
+
+    def _entries(self, silence: Silence) -> "Sequence[AuditEntry]":
+        return self.registry.audit.list(subject=_subject_of(silence), limit=_SEARCHED)
 
     async def preview_silence(
         self, where: str, instance: "Instance | None", *, length: timedelta, reason: str
     ) -> tuple[OpenAlert, ...]:
         """Open alerts that ``silence`` would take now; raises as it does, and changes nothing."""
-        silence, _ = await self._wanted(where, instance, length, reason)
+        silence = await self._wanted(where, instance, length, reason)
         alerts = await self.list()
         return tuple(alert for alert in alerts if all(each.takes(alert.alert.labels) for each in silence.matchers))
 
-    async def _wanted(
-        self, where: str, instance: "Instance | None", length: timedelta, reason: str
-    ) -> tuple[Silence, frozenset[InstanceId]]:
-        """The silence of these conditions, and the instances that it names."""
+    async def _wanted(self, where: str, instance: "Instance | None", length: timedelta, reason: str) -> Silence:
+        """The silence of these conditions."""
         conditions = dict(silencing.selector_of(where).conditions)
         for cell in conditions.get("cell", ()):
             self.registry.cells.get(parse_cell(cell))
@@ -197,7 +215,7 @@ class Alerts:
         matchers = silencing.matchers_of({**conditions, **({"user": users} if users else {})})
         silence = self._silence_of(matchers, length, reason)
         await self._refuse_unknown(conditions.get("alert", frozenset()))
-        return silence, users
+        return silence
 
     def _silence_of(
         self, matchers: tuple[Matcher, ...], length: timedelta, reason: str, *, is_acknowledgement: bool = False
@@ -265,6 +283,10 @@ class Alerts:
             return Hint(("runbook", "show", alert.runbook))
         return Hint(("instance", "show", user) if user else ("fleet", "status"))
 
+    def _note_made(self, silence: Silence, reason: str) -> None:
+        action = "alert_acknowledged" if silence.is_acknowledgement else "alert_silenced"
+        self._note(action, _subject_of(silence), silence, reason)
+
     def _note(self, action: str, subject: str, silence: Silence, reason: str) -> None:
         after = {
             "silence": silence.id,
@@ -272,6 +294,14 @@ class Alerts:
             "until": silence.ends_at.isoformat(),
         }
         self.registry.audit.append(action, subject, after=after, why=reason)
+
+
+def _subject_of(silence: Silence) -> str:
+    """The subject of the audit entry of a silence that was made: its instance, if it is about one."""
+    only = {matched.label: matched.value for matched in silence.matchers if not matched.is_regex}
+    if instance_id := only.get(INSTANCE):
+        return instance_subject(InstanceId(instance_id))
+    return f"alert/{only.get(NAME, '')}" if silence.is_acknowledgement else f"silence/{silence.id}"
 
 
 def _as_it_ends(alert: OpenAlert, *, ending: bool | None) -> OpenAlert:

@@ -42,7 +42,11 @@ class PlanSize:
 
 @dataclass(frozen=True, kw_only=True)
 class ProvisionIntent(InstanceIntent):
-    """Make a user a running agent."""
+    """Make a user a running agent.
+
+    Attributes:
+        reason: Of the request that opened it; ``None`` for one that has none.
+    """
 
     kind = OperationKind.PROVISION
     title = "provision"
@@ -60,6 +64,7 @@ class ProvisionIntent(InstanceIntent):
 
     plan: Plan
     machine_name: MachineName
+    reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

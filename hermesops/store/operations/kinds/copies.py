@@ -20,6 +20,7 @@ class BackupIntent(InstanceIntent):
 
     Attributes:
         why: What for, as ``daily``; with the operation's id no other backup has the same.
+        reason: Of the request that opened it; ``None`` for one that has none.
     """
 
     kind = OperationKind.BACKUP
@@ -29,6 +30,7 @@ class BackupIntent(InstanceIntent):
     abandoned = AbandonNote("a backup of {user} was begun", Hint(("backup", "list", "USER"), "lists the finished ones"))
 
     why: str
+    reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

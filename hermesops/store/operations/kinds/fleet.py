@@ -21,6 +21,7 @@ class StackUpIntent(Intent):
         share: The share of a cell's machines that may be destroyed, where one was named.
         saved: The file of a signed preview, which is to happen and nothing else; empty for none.
         approval: The file with which another operator approved that preview; empty for none.
+        reason: Of the request that opened it; ``None`` for one that has none.
     """
 
     kind = OperationKind.STACK_UP
@@ -37,11 +38,16 @@ class StackUpIntent(Intent):
     budget: Decimal | None = None
     saved: str = ""
     approval: str = ""
+    reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolFillIntent(Intent):
-    """Fill a cell's warm pool; without ``grow`` only delete machines that are marked for deletion."""
+    """Fill a cell's warm pool; without ``grow`` only delete machines that are marked for deletion.
+
+    Attributes:
+        reason: Of the request that opened it; ``None`` for one that has none.
+    """
 
     kind = OperationKind.POOL_FILL
     title = "pool fill"
@@ -52,6 +58,26 @@ class PoolFillIntent(Intent):
 
     cell: CellName
     grow: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRunIntent(Intent):
+    """Run a scheduled job once, whenever it ran last, and bring the operations that it opens to their end.
+
+    Attributes:
+        reason: For the audit of whatever the job destroys.
+    """
+
+    kind = OperationKind.JOB_RUN
+    title = "job run"
+    abandoned = AbandonNote(
+        "job {job} may have done a part; its other work is due as before",
+        Hint(("job", "run", "JOB"), "goes on with it"),
+    )
+
+    job: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from hermesops.store.operations.kinds.agents import (
     TerminateIntent,
 )
 from hermesops.store.operations.kinds.copies import BackupIntent, DrillIntent, RestoreIntent, SnapshotIntent
-from hermesops.store.operations.kinds.fleet import PoolFillIntent, RolloutIntent, StackUpIntent
+from hermesops.store.operations.kinds.fleet import JobRunIntent, PoolFillIntent, RolloutIntent, StackUpIntent
 from hermesops.store.operations.kinds.instance_intent import InstanceIntent
 
 KINDS: Mapping[OperationKind, type[Intent]] = {
@@ -42,6 +42,7 @@ KINDS: Mapping[OperationKind, type[Intent]] = {
         DrillIntent,
         StackUpIntent,
         PoolFillIntent,
+        JobRunIntent,
         RolloutIntent,
     )
 }
@@ -58,6 +59,6 @@ def abandon_note(operation: Operation) -> AbandonNote:
     """Return the note for an operation that is not continued. Pure."""
     note = KINDS[operation.kind].abandoned
     # A row may say less than its kind declares: the note is for people, and must not fail.
-    words = {"user": "USER", "cell": "CELL", "plan": "light", "rollout": "ID", **operation.intent}
+    words = {"user": "USER", "cell": "CELL", "plan": "light", "rollout": "ID", "job": "JOB", **operation.intent}
     values = {name.upper(): str(value) for name, value in words.items()}
     return AbandonNote(note.what.format_map(words), note.next.put(**values))

@@ -1,11 +1,14 @@
-"""The table of the served console: what its operators ask for. Its process adds rows, and workers decide them."""
+"""Tables of the served console: requests of its operators, and the links that they keep.
+
+Its process adds requests, and reads both; workers decide the requests and write the links.
+"""
 
 import sqlalchemy as sa
 
 from hermesops.store.registry.schema.columns import UtcTimestamp, uuid
 from hermesops.store.registry.schema.messaging_tables import metadata
 
-__all__ = ["metadata", "operator_requests"]
+__all__ = ["metadata", "operator_links", "operator_requests"]
 
 operator_requests = sa.Table(
     "operator_requests",
@@ -31,4 +34,13 @@ operator_requests = sa.Table(
     sa.Column("operation_id", uuid(), sa.ForeignKey("operations.id"), nullable=True),
     sa.Column("created_at", UtcTimestamp, nullable=False),
     sa.Column("decided_at", UtcTimestamp, nullable=True),
+)
+
+operator_links = sa.Table(
+    "operator_links",
+    metadata,
+    # The name that a token of the issuer proved.
+    sa.Column("operator", sa.String(255), primary_key=True),
+    sa.Column("name", sa.String(60), primary_key=True),
+    sa.Column("page", sa.String(1024), nullable=False),
 )

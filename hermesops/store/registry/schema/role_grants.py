@@ -18,7 +18,7 @@ from hermesops.store.registry.schema.messaging_tables import (
     messenger_chats,
     outgoing_messages,
 )
-from hermesops.store.registry.schema.operator_tables import operator_requests
+from hermesops.store.registry.schema.operator_tables import operator_links, operator_requests
 from hermesops.store.registry.schema.tables import (
     audit,
     backups,
@@ -41,6 +41,7 @@ from hermesops.store.registry.schema.tables import (
     model_usage_batches,
     operation_steps,
     operations,
+    proxy_tokens,
     relay_callers,
     releases,
     rollout_events,
@@ -270,7 +271,8 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
         ),
         *_shown(operations, operation_steps, leases, audit, health_samples, backups, certificates, relay_callers),
         *_shown(releases, instance_releases, instance_policies, rollouts, rollout_targets, rollout_events, exposures),
-        *_shown(freezes, model_usage, model_budgets),
+        *_shown(freezes, model_usage, model_budgets, operator_links),
+        TableRights(proxy_tokens, select=("token_id", "machine_id", "purpose", "expires_at")),
         TableRights(incoming_messages, select=("id", "messenger", "state", "instance_id", "received_at")),
         TableRights(
             operator_requests,

@@ -12,7 +12,7 @@ from hermesops.store.registry.meta import EPOCH
 from hermesops.store.registry.schema.calling_tables import metadata
 from hermesops.store.registry.schema.tables import meta
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0013")
 """Every revision that this code knows, oldest first; it works with the last one."""
 
 MIGRATIONS = Path(__file__).parent.parent / "migrations"

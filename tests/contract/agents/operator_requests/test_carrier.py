@@ -1,5 +1,6 @@
 """Requests of the served console's operators: who proves to be whom, and each is carried out once."""
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,16 +12,19 @@ import pytest
 from starlette.requests import Request
 
 from hermesops.access.sign_in.operator_tokens import OperatorClaims, OperatorTokens
-from hermesops.access.sign_in.signed_tokens import SignedTokens, TrustedIssuer
+from hermesops.access.sign_in.signed_tokens import InvalidTokenError, SignedTokens, TrustedIssuer
+from hermesops.agents.operator_requests import carrier as carrier_module
 from hermesops.agents.operator_requests.carrier import PROOF_S, OperatorRequestCarrier
 from hermesops.agents.rollout.operators.service import asked_for
 from hermesops.agents.rollout.records.directory import Rollouts
 from hermesops.agents.rollout.records.events import Recorded, StateChanged, to_row
+from hermesops.base.waiting import Pending, until
 from hermesops.console.actions import operations
+from hermesops.console.actions.action import Preview
 from hermesops.console.actions.served import action_of, preview_of
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.localcloud.vendors.issuer import CONSOLE_CLIENT, OPERATORS, LocalIssuer
-from hermesops.model.access.console_operator import Groups
+from hermesops.model.access.console_operator import ConsoleOperator, Groups
 from hermesops.model.access.operator_request import (
     PREVIEW_STAYS,
     ROW_STAYS,
@@ -281,6 +285,63 @@ async def test_a_worker_that_died_after_it_opened_the_operation_opens_no_second_
     assert desk.requests.opened == ["ada"]
 
 
+async def test_an_action_that_began_is_said_as_begun_though_its_proof_has_ended_since(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id_ = desk.add(desk.issuer.id_token(ADELE), "terminate")
+    with monkeypatch.context() as patched:
+        patched.setattr(type(desk.registry.operator_requests), "decide", _die)
+        with pytest.raises(_DeadError):
+            await desk.carrier().run()
+    monkeypatch.setattr(desk.issuer, "_clock", lambda: 0)
+    carrier = desk.carrier()
+    assert carrier.operator_of is not None
+    late = replace(carrier, operator_of=_expired)
+    await late.run()
+    request = desk.rows.get(id_)
+    assert request is not None
+    assert (request.state, desk.requests.ended) == (OperatorRequestState.OPENED, ["ada"])
+
+
+async def _expired(_token: str) -> ConsoleOperator:
+    raise InvalidTokenError("the token has expired")
+
+
+async def test_no_request_waits_for_a_preview_that_hangs_which_ends_as_refused(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carrier_module, "_PREVIEW_S", 3.0)
+    began = asyncio.Event()
+
+    async def hang(*_: object, **__: object) -> Preview:
+        began.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(operations.OperationWork, "preview", hang)
+    token = desk.issuer.id_token(OTTO)
+    preview = desk.add(token, is_preview=True)
+    running = asyncio.ensure_future(desk.carrier().run())
+    await began.wait()
+    restart = desk.add(token)
+
+    async def decided() -> OperatorRequest | Pending[OperatorRequest]:
+        request = desk.rows.get(restart)
+        return request if request and request.state is not OperatorRequestState.QUEUED else Pending("queued")
+
+    assert (await until(decided, what="the restart begins", timeout_s=30, every_s=0.05)).state is (
+        OperatorRequestState.OPENED
+    )
+    waiting = desk.rows.get(preview)
+    assert waiting is not None
+    assert waiting.state is OperatorRequestState.QUEUED, "the preview still hangs"
+    await running
+    request = desk.rows.get(preview)
+    assert request is not None
+    assert (request.state, request.code) == (OperatorRequestState.REFUSED, "unavailable")
+    assert "takes longer than 3 s" in request.detail
+
+
 class _DeadError(BaseException):
     """The process died here."""
 
@@ -423,7 +484,31 @@ HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "no release": ({"form": {"everybody": "on"}}, "missing"),
     "another kind of subject": ({"about": "rollouts", "subject": "r1"}, "has no change 'start-rollout'"),
     "a rollout that there is not": ({"action": "pause", "about": "rollouts", "subject": "x"}, "no rollout 'x'"),
-    "an action that is not offered": ({"action": "silence", "form": {}}, "has no change 'silence'"),
+    "an action that is not offered": ({"action": "up-saved", "form": {}}, "has no change 'up-saved'"),
+    "a question that there is not": ({"action": "platform", "about": "questions", "form": {}}, "has no change"),
+    "a question's filter": ({"action": "drift", "about": "questions", "form": {"x": "y"}}, "a question changes"),
+    "a question's filter to read by": (
+        {"action": "drift", "about": "questions", "form": {"x": "y"}, "is_preview": True},
+        "has no filter 'x'",
+    ),
+    "a question of a viewer": (
+        {"action": "drift", "about": "questions", "form": {}, "is_preview": True, "proof": VERA},
+        "needs the role operator, not viewer",
+    ),
+    "a link to another website": (
+        {"action": "keep", "about": "links", "form": {"name": "x", "page": "https://evil.test/"}},
+        "no page of the console",
+    ),
+    "a link of somebody else": (
+        {"action": "keep", "about": "links", "form": {"name": "x", "page": "alerts", "operator": "adele"}},
+        "a link has a name and a page",
+    ),
+    "a link without a name": ({"action": "keep", "about": "links", "form": {"page": "alerts"}}, "a name has 1 to 60"),
+    "a preview of a link": (
+        {"action": "keep", "about": "links", "form": {"name": "x", "page": "alerts"}, "is_preview": True},
+        "a link has no preview",
+    ),
+    "another change of links": ({"action": "erase", "about": "links", "form": {}}, "has no change 'erase'"),
     "at once": (
         {"action": "terminate", "about": "instances", "proof": ADELE, "form": {"now": "on"}},
         "takes no value 'now'",
@@ -450,6 +535,7 @@ async def test_a_row_with_values_that_no_page_sends_is_refused(
     request = await desk.decided(desk.add(proof, **given_fields))
     assert (request.state, words in request.detail) == (OperatorRequestState.REFUSED, True), request.detail
     assert (desk.registry.rollouts.list(), desk.requests.ended) == (before, [])
+    assert [desk.registry.operator_links.list(operator.name) for operator in OPERATORS] == [(), (), ()]
 
 
 @pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
@@ -538,3 +624,15 @@ async def test_rows_are_forgotten(desk: Desk, clock: TurnedClock) -> None:
     clock.turn(ROW_STAYS.total_seconds())
     await desk.carrier().run()
     assert desk.rows.get(change) is None
+
+
+async def test_a_link_is_kept_for_who_is_proved_and_not_for_who_is_named(desk: Desk) -> None:
+    link = {"about": "links", "subject": "", "form": {"name": "down", "page": "?health=down"}}
+    request = await desk.decided(desk.add(desk.issuer.id_token(VERA), "keep", operator=ADELE.name, **link))
+    assert (request.state, request.answer) == (OperatorRequestState.OPENED, "more"), request.detail
+    links = desk.registry.operator_links
+    assert [links.list(operator.name) for operator in OPERATORS] == [(("down", "?health=down"),), (), ()]
+    await desk.decided(desk.add(desk.issuer.id_token(ADELE), "forget", operator=VERA.name, **link))
+    assert links.list(VERA.name) != ()
+    await desk.decided(desk.add(desk.issuer.id_token(VERA), "forget", **link))
+    assert links.list(VERA.name) == ()

@@ -30,7 +30,7 @@ from hermesops.store.operations.kinds.agents import (
     TerminateIntent,
 )
 from hermesops.store.operations.kinds.copies import BackupIntent, DrillIntent, RestoreIntent, SnapshotIntent
-from hermesops.store.operations.kinds.fleet import PoolFillIntent, RolloutIntent, StackUpIntent
+from hermesops.store.operations.kinds.fleet import JobRunIntent, PoolFillIntent, RolloutIntent, StackUpIntent
 from hermesops.store.operations.kinds.instance_intent import InstanceIntent
 from hermesops.store.operations.kinds.table import KINDS
 from tests.support.suite.cases import each_case
@@ -43,6 +43,7 @@ RELOCATE = RelocateIntent(
 )
 EXAMPLES: tuple[Intent, ...] = (
     ProvisionIntent(user="ada", plan=Plan.LIGHT, machine_name=MACHINE),
+    ProvisionIntent(user="ada", plan=Plan.LIGHT, machine_name=MACHINE, reason="r"),
     TerminateIntent(user="ada", machine_name=MACHINE, reason="", keeps_backup=True),
     TerminateIntent(user="ada", machine_name=MACHINE, reason="", keeps_backup=False, approved=APPROVED),
     RestartIntent(user="ada", before="start-1"),
@@ -57,13 +58,16 @@ EXAMPLES: tuple[Intent, ...] = (
     ),
     ScheduleTerminationIntent(user="ada", reason="r", until=AT),
     BackupIntent(user="ada", why="daily"),
+    BackupIntent(user="ada", why="manual", reason="r"),
     RestoreIntent(user="ada", reason="r", snapshot="s", keeps=False),
     SnapshotIntent(user="ada", reason="r"),
     DrillIntent(user="ada", instance=InstanceId("i"), snapshot="s", why="weekly"),
     StackUpIntent(cell=CELL),
     StackUpIntent(cell=CELL, only=frozenset({MACHINE}), named=frozenset({MACHINE}), share=0.5, budget=Decimal("9.50")),
-    StackUpIntent(cell=CELL, share=1),
+    StackUpIntent(cell=CELL, share=1, reason="r"),
     PoolFillIntent(cell=CELL, grow=True),
+    PoolFillIntent(cell=CELL, grow=False, reason="r"),
+    JobRunIntent(job="pools", reason="r"),
     RolloutIntent(rollout=RolloutId("r"), release=ReleaseId("0.19.0")),
 )
 

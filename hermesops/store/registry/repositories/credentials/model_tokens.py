@@ -4,6 +4,7 @@ Routers read the generation as a floor and refuse tokens of earlier ones. A tran
 machine raises it too, so a copied token is never valid once a row says that the agent is gone.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import sqlalchemy as sa
@@ -13,21 +14,42 @@ from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.registry.repositories.base import Repository
-from hermesops.store.registry.repositories.instances.instance import ALL, details_in, instance_of, update_details
+from hermesops.store.registry.repositories.instances.instance import (
+    ALL,
+    details_in,
+    instance_of,
+    no_instance,
+    update_details,
+)
 from hermesops.store.registry.schema.tables import hermes_instances, instance_details
 from hermesops.store.registry.transactions.revoke_credentials import raise_token_floor
+
+_PRESENT = sa.select(
+    instance_details.c.instance_id,
+    instance_details.c.model_token_generation,
+    instance_details.c.model_token_expires_at,
+    instance_details.c.model_token_handed_at,
+)
+"""No sealed column: readers without the key see it."""
 
 
 class ModelTokenRepository(Repository):
     """Generations and expiries of instances' tokens."""
 
     def get(self, instance_id: InstanceId) -> PresentToken:
-        """Generation and expiry of an instance's present token."""
-        with self._database.reading() as connection:
-            details = details_in(connection, instance_id)
-        return PresentToken(
-            details.model_token_generation, details.model_token_expires_at, details.model_token_handed_at
-        )
+        """Generation and expiry of an instance's present token.
+
+        Raises:
+            UsageError: There is no such instance.
+        """
+        row = self._row(_PRESENT.where(instance_details.c.instance_id == instance_id))
+        if row is None:
+            raise no_instance(instance_id)
+        return PresentToken(*row[1:])
+
+    def all(self) -> Mapping[InstanceId, PresentToken]:
+        """Generation and expiry of the present token of each instance, terminated ones too."""
+        return {InstanceId(instance_id): PresentToken(*token) for instance_id, *token in self._rows(_PRESENT)}
 
     def renew(self, instance_id: InstanceId, *, life: timedelta) -> PresentToken:
         """The present token; a new one where less than half of ``life`` is left. The old one expires by itself."""

@@ -77,7 +77,7 @@ class InstanceRepository(Repository):
         """
         row = self._row(ALL.where(hermes_instances.c.id == instance_id))
         if row is None:
-            raise _no_instance(instance_id)
+            raise no_instance(instance_id)
         return instance_of(row)
 
     def of_user(self, user_id: UserId) -> Instance | None:
@@ -253,7 +253,7 @@ class InstanceRepository(Repository):
                 sa.select(hermes_instances).where(columns.id == instance_id).with_for_update()
             ).one_or_none()
             if row is None:
-                raise _no_instance(instance_id)
+                raise no_instance(instance_id)
             before = {name: getattr(row, name) for name in values}
             if before != dict(values):
                 if row.status == InstanceStatus.TERMINATED:
@@ -392,7 +392,7 @@ def details_in(connection: sa.Connection, instance_id: InstanceId, *, lock: bool
     query = sa.select(instance_details).where(instance_details.c.instance_id == instance_id)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
-        raise _no_instance(instance_id)
+        raise no_instance(instance_id)
     return row
 
 
@@ -402,7 +402,8 @@ def update_details(connection: sa.Connection, instance_id: InstanceId, **values:
     connection.execute(instance_details.update().where(is_it).values(values))
 
 
-def _no_instance(instance_id: InstanceId) -> UsageError:
+def no_instance(instance_id: InstanceId) -> UsageError:
+    """The error that there is no instance of an id."""
     return UsageError(f"no instance with id {instance_id}", hint=Hint(("instance", "list")))
 
 

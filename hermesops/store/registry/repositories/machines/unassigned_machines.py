@@ -14,7 +14,7 @@ from hermesops.model.plan import Plan
 from hermesops.store.registry.encryption.sealing import place as place_of
 from hermesops.store.registry.repositories.base import Repository, WriteContext, insert_if_absent, new_id
 from hermesops.store.registry.repositories.cells import CellRepository
-from hermesops.store.registry.schema.tables import proxy_tokens, unassigned_machines
+from hermesops.store.registry.schema.tables import proxy_tokens, unassigned_machines, unsealed
 from hermesops.store.registry.transactions.place_instance import ATTEMPTS, Choose, PlacementTransactions
 from hermesops.store.registry.transactions.revoke_credentials import give_up_machine
 
@@ -36,7 +36,7 @@ class UnassignedMachineRepository(Repository):
     ) -> tuple[UnassignedMachine, ...]:
         """Unassigned machines, oldest first; those given up too, until ``forget``."""
         columns = unassigned_machines.c
-        query = sa.select(unassigned_machines).order_by(columns.created_at, columns.name)
+        query = sa.select(*unsealed(unassigned_machines)).order_by(columns.created_at, columns.name)
         for column, value in ((columns.cell, cell), (columns.role, role), (columns.instance_id, instance_id)):
             if value is not None:
                 query = query.where(column == value)
@@ -44,7 +44,7 @@ class UnassignedMachineRepository(Repository):
 
     def find(self, name: MachineName) -> UnassignedMachine | None:
         """The unassigned machine of that name."""
-        row = self._row(sa.select(unassigned_machines).where(unassigned_machines.c.name == name))
+        row = self._row(sa.select(*unsealed(unassigned_machines)).where(unassigned_machines.c.name == name))
         return unassigned_of(row) if row else None
 
     def place(
@@ -175,7 +175,7 @@ def locked_in(connection: sa.Connection, name: MachineName) -> sa.Row[Any] | Non
 def unassigned_of(row: sa.Row[Any]) -> UnassignedMachine:
     """The unassigned machine of a row."""
     fields = row._asdict()
-    del fields["api_server_key"]
+    fields.pop("api_server_key", None)
     enums = {"role": MachineRole(row.role), "plan": Plan(row.plan), "status": UnassignedStatus(row.status)}
     return UnassignedMachine(**fields | enums)
 
