@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from hermesops.base.waiting import Pending, until
 from hermesops.model.providers.table import BY_ID, PROVIDERS
 from hermesops.store.registry.schema.user_tables import user_requests
-from tests.support.users.api import Client, UsersApi
+from tests.support.users.api import WORLD_PROVIDER, Client, UsersApi
 from tests.support.users.model_provider import StandInProvider, key_for, standing_in
 from tests.support.users.settings_worker import SettingsWorker, settings_worker
 
@@ -144,3 +144,19 @@ async def test_contradictions_are_refused_before_anything_is_kept(
         assert connection.execute(sa.select(sa.func.count()).select_from(user_requests)).scalar_one() == 0
     keyless = await patched(ada, id="openai", model="gpt-5.2")
     assert (keyless["code"], keyless["detail"]) == ("invalid", "give the key of this provider")
+
+
+async def test_the_address_of_a_local_world_is_left_to_workers_and_no_other_one_in_clear(
+    api: UsersApi, ada: Client, provider: StandInProvider
+) -> None:
+    def kept() -> int:
+        with api.all_rows.reading() as connection:
+            return int(connection.execute(sa.select(sa.func.count()).select_from(user_requests)).scalar_one())
+
+    own = {"id": "custom", "model": "world-small", "key": "world-key-0123456789"}
+    for address in (f"{WORLD_PROVIDER}/x", WORLD_PROVIDER.replace(":9/", ":10/"), "http://10.0.0.1/v1"):
+        assert (await patched(ada, **own, base_url=address))["code"] == "invalid", address
+    assert kept() == 0
+    taken = await patched(ada, **own, base_url=WORLD_PROVIDER)
+    assert ("https://" in str(taken), kept()) == (True, 1), "refused by a worker, which has no such world"
+    assert (provider.asked, await shown(ada)) == ([], None)

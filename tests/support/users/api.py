@@ -98,6 +98,10 @@ async def served(app: ASGIApp, listener: socket.socket | None = None) -> AsyncIt
             await cancel(serving)
 
 
+WORLD_PROVIDER = "http://127.0.0.1:9/provider/v1"
+"""Address of the local world's model provider, as this API knows it; its workers know none."""
+
+
 @dataclass(frozen=True)
 class Event:
     """A server-sent event."""
@@ -256,6 +260,7 @@ class UsersApi:
                 f"{origin}{connection_routes.CALLBACK}",
             ),
             agent_calls=AgentCalls(McpProxy(connected, accesses, self.vendor)),
+            model_provider_url=WORLD_PROVIDER,
         )
         return chat, parts
 
