@@ -162,6 +162,7 @@ class Container:
     stack_ups = cached_property(parts.cells.stack_ups)
     read_costs = cached_property(parts.cells.read_costs)
     pool_machines = cached_property(parts.cells.pool_machines)
+    pool_previews = cached_property(parts.cells.pool_previews)
 
     # Instances
 

@@ -189,7 +189,18 @@ class Sources:
             "has_monitoring": self.container.monitoring.is_known,
             "unread": known.unread or None,
             "alerts": [alert_shapes.alert(alert, at) for alert in known.open],
+            **await self._silences(),
         }
+
+    async def _silences(self) -> Mapping[str, Any]:
+        """Silences that hold or are to come, or why they are not known."""
+        if not self.container.monitoring.is_known:
+            return {"silences": [], "silences_unread": None}
+        alerts = self.container.alerts()
+        known = await alerts.known_silences()
+        users = await asyncio.to_thread(alerts.users) if known.silences else {}
+        rows = [{**alert_shapes.silence(row), "what": alert_shapes.matched(row, users)} for row in known.silences]
+        return {"silences": rows, "silences_unread": known.unread or None}
 
 
 def digest_of(shape: Mapping[str, Any]) -> str:

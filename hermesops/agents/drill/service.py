@@ -142,6 +142,10 @@ class RunbookDrills:
         """Every fault with its newest drill."""
         return [(fault, last(self.registry, fault)) for fault in FAULTS]
 
+    def last(self, fault: Fault) -> LastDrill | None:
+        """The newest drill of a fault; ``None`` for none."""
+        return last(self.registry, fault)
+
     def choose(self, name: str) -> Fault:
         """The fault that a drill of this environment can bring about.
 

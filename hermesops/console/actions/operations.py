@@ -2,20 +2,19 @@
 
 import asyncio
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
 from hermesops.console.actions.action import About, Action, ActionRequest, Begun, Preview
-from hermesops.errors import HermesError, RefusedError
+from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.plan import Plan
 from hermesops.views import operations as shapes
 from hermesops.views.agents import change_words
-from hermesops.views.agents.change_previews import change_preview
+from hermesops.views.agents.change_previews import change_preview, checked
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -39,7 +38,7 @@ class OperationWork:
 
     Attributes:
         open: Opens it, as the command does, with the name of the user and the reason.
-        is_foreseen: Whether its command has ``--dry-run``; else its checks run, and its preview has no steps.
+        is_foreseen: Whether its steps are known before it begins; else its checks run, and its preview has no steps.
     """
 
     open: "Callable[[Connected, ActionRequest], Awaitable[Operation]]"
@@ -51,7 +50,7 @@ class OperationWork:
             dry = connected.dry_run()
             operation = await self.open(dry, replace(request, reason=DRY_RUN))
             if not self.is_foreseen:
-                return Preview("checked", {"user": request.subject.title, "change": operation.kind.value})
+                return Preview("checked", checked(request.subject.title, operation))
             planned = await dry.change_previews.of(operation)
         return Preview("operation", change_preview(planned), change_words.sentences(planned))
 
@@ -135,7 +134,8 @@ class ContinueWork:
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
         """The step at which it is."""
-        return Preview("unfinished", await asyncio.to_thread(_unfinished, container, request.subject.id))
+        history = await asyncio.to_thread(container.operation_directory.preview_continuation, request.subject.id)
+        return Preview("unfinished", shapes.history(history))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Continue it in this process, or follow the process that has it."""
@@ -148,8 +148,9 @@ class AbandonWork:
     """The end of an operation that nobody continues."""
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
-        """The step at which it stays."""
-        return Preview("unfinished", await asyncio.to_thread(_unfinished, container, request.subject.id))
+        """The step at which it stays, and everything that it leaves behind."""
+        preview = await asyncio.to_thread(container.operation_directory.preview_abandon, request.subject.id)
+        return Preview("unfinished", shapes.abandon_preview(preview))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Abandon it; its page names everything that is left behind."""
@@ -157,18 +158,6 @@ class AbandonWork:
         operation = await asyncio.to_thread(container.operation_directory.get, request.subject.id)
         await container.abandon(operation, reason=request.reason)
         return Begun(f"operations/{operation.id}")
-
-
-def _unfinished(container: "Container", operation_id: str) -> Mapping[str, Any]:
-    """An operation that has not ended.
-
-    Raises:
-        RefusedError: It has ended.
-    """
-    history = container.operation_directory.history(operation_id)
-    if history.operation.status.has_ended:
-        raise RefusedError(f"the operation is {history.operation.status.value} already")
-    return shapes.history(history)
 
 
 ACTIONS = (

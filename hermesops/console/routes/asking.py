@@ -15,11 +15,12 @@ from hermesops.agents.drift.compare import FIELDS
 from hermesops.base.typed_values import since
 from hermesops.console.actions import bulk
 from hermesops.console.actions.action import About
-from hermesops.console.actions.table import page_of_command
+from hermesops.console.actions.table import about, page_of_command
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
 from hermesops.errors import HermesError, Hint
 from hermesops.model.fleet.selector import Selector
+from hermesops.model.fleet.unassigned_machine import MachineRole
 from hermesops.platform.connection.settings import is_connected
 from hermesops.users.billing.model_usage import By
 from hermesops.views import platform as platform_shapes
@@ -156,7 +157,9 @@ async def cell(request: Request) -> Response:
     view = await asyncio.to_thread(console.container.cells.view, name)
     size = console.container.env.settings.cell_size
     shape = cell_shapes.show(view, size=size, pending=None)
-    return console.pages.page("cell", cell=shape, actions=console.actions(About.CELL))
+    is_pooled = any(machine.role is MachineRole.WARM for machine in view.unassigned)
+    offered = [name for name in about(About.CELL) if is_pooled or name != "drain-pool"]
+    return console.pages.page("cell", cell=shape, actions=console.actions(About.CELL), offered=offered)
 
 
 async def cell_preview(request: Request) -> Response:

@@ -90,6 +90,8 @@ def paths_of(container: Container) -> list[str]:
         About.MACHINE: ["/console/machines/hermes-local-a"],
         About.JOB: ["/console/jobs/pools"],
         About.DRILL: ["/console/drills/gateway-stopped"],
+        About.SILENCE: ["/console/silences/ab12"],
+        About.RELEASE: ["/console/releases/none"],
     }
     actions = [f"{of}/change/{action.name}" for action in ACTIONS for of in subjects[action.about]]
     gaps = [f"/console/plots/gaps/{row.id}" for row in container.operation_directory.list(ended=True)]

@@ -124,6 +124,16 @@ class RolloutCommands:
         transition = decide(records, OperatorCommand(self.registry.actor, "dry run", self.registry.now()))
         return Preview(before, transition.rollout, transition.targets)
 
+    def allows(self, records: Records, decide: Decide) -> bool:
+        """Whether the state of a rollout allows a command."""
+        if decide is commands.resume and _may_run(records.rollout):
+            return True
+        try:
+            decide(records, OperatorCommand(self.registry.actor, "", self.registry.now()))
+        except RefusedError:
+            return False
+        return True
+
     async def follow(self, operations: Operations, rollout_id: RolloutId, show: Show) -> Rollout:
         """Run a rollout until it ends or halts. If another process runs it, watch that; if that stops, run it here.
 
