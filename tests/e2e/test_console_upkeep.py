@@ -110,9 +110,10 @@ def operations(container: Container, kind: OperationKind) -> list[object]:
 
 async def test_tokens_are_rotated_as_a_rollout(container: Container, pages: Comparison) -> None:
     path, values = "/console/change/rotate-tokens", {"stages": "100%", "soak": "0s", "settle": "0s"}
-    assert await pages.preview(path, **values), "no target is named"
-    assert not await pages.preview(path, everybody="on", **values)
-    page = await pages.begin(path, everybody="on", **values)
+    assert await pages.preview(path, values), "no target is named"
+    values["everybody"] = "on"
+    assert not await pages.preview(path, values)
+    page = await pages.begin(path, values=values)
     rollout_id = RolloutId(page.rpartition("/")[2])
 
     async def look() -> RolloutState | Pending[RolloutState]:
@@ -120,7 +121,7 @@ async def test_tokens_are_rotated_as_a_rollout(container: Container, pages: Comp
         return state if state.has_ended else Pending(state.value)
 
     assert await until(look, what=rollout_id, timeout_s=240, every_s=0.5) is RolloutState.DONE
-    assert (await pages.command(path, everybody="on", **values)).exit_code == 0
+    assert (await pages.command(path, values)).exit_code == 0
     by_command, by_page = container.rollouts.list()[:2]
     assert by_page.id == rollout_id
     assert [(row.action.value, row.state, row.spec) for row in (by_page, by_command)] == [
@@ -198,12 +199,12 @@ async def test_a_saved_preview_is_run_with_the_approval_of_another_operator(
             assert "Refused now" in (await client.get(path, params={"saved": name})).text, name
         alone = (await client.get(path, params={"saved": preview})).text
         assert "another operator&#39;s approval" in alone
-        assert await pages.preview(path, saved=preview)
+        assert await pages.preview(path, {"saved": preview})
         both = {"saved": preview, "approval": approval}
         assert "signed by ada@example.net, approved by bob@example.net" in (await client.get(path, params=both)).text
-        assert not await pages.preview(path, **both)
-        assert await pages.operation(await pages.begin(path, **both)) is OperationStatus.DONE
-        assert (await pages.command(path, **both)).exit_code == 0
+        assert not await pages.preview(path, both)
+        assert await pages.operation(await pages.begin(path, values=both)) is OperationStatus.DONE
+        assert (await pages.command(path, both)).exit_code == 0
         by_command, by_page = operations(container, OperationKind.STACK_UP)
         assert by_page == by_command
 
@@ -273,12 +274,12 @@ async def test_releases_are_built_and_revoked_an_image_is_built_and_the_key_rota
     ):
         path = f"/console/change/{name}"
         assert f'href="{path}"' in (await client.get(f"/console/{listing}")).text
-        assert not await pages.preview(path, **values)
-        text = await ran(await pages.begin(path, **values))
+        assert not await pages.preview(path, values)
+        text = await ran(await pages.begin(path, values=values))
         assert outcome in text, text
-        command = await pages.command(path, **values)
+        command = await pages.command(path, values)
         assert command.exit_code == 0, str(command)
-    assert "no image" in await ran(await pages.begin("/console/change/build-image", name="none"))
+    assert "no image" in await ran(await pages.begin("/console/change/build-image", values={"name": "none"}))
     [good, bad] = [await built(world, note) for note in ("revoked-by-page", "revoked-by-command")]
     path, other = (f"/console/releases/{release}/change/revoke" for release in (good, bad))
     assert f'href="{path}"' in (await client.get(f"/console/releases/{good}")).text

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from hermesops.agents.cells.cost.bill import Cost
 from hermesops.agents.instances.credentials.tokens import ModelTokens, ProxyTokens
 from hermesops.agents.instances.requests.expiry import Due, Upkeep
 from hermesops.agents.operator_requests.carrier import OperatorRequestCarrier
@@ -83,7 +84,7 @@ class FleetJobs:
                 lambda: left_to_workers(self._open_fills(self._short_pools()), self.operations),
                 self._fill_by_hand,
                 subjects="cells",
-                cost=lambda: self.pool_previews.fill(),  # without a connection there are none
+                cost=self._pool_cost,
             ),
             Job(
                 "outdated",
@@ -136,6 +137,9 @@ class FleetJobs:
 
     def _short_pools(self) -> list[CellName]:
         return self.pools.short()
+
+    async def _pool_cost(self) -> Cost:
+        return await self.pool_previews.fill()
 
     async def _open_fills(self, cells: Sequence[CellName]) -> Report:
         """Open the operations that fill pools. They take minutes, and other jobs shall not wait for that."""
