@@ -49,9 +49,14 @@ def history(shown: "OperationHistory") -> dict[str, object]:
     }
 
 
+def continuation_preview(shown: "OperationHistory") -> dict[str, object]:
+    """An operation that could be continued, with its history."""
+    return {"operation": history(shown)}
+
+
 def abandon_preview(preview: "AbandonPreview") -> dict[str, object]:
     """An operation that could be abandoned: its history, and everything that it would leave behind."""
-    return {**history(preview.history), "left": preview.left.what, "hint": preview.left.next}
+    return {"operation": history(preview.history), "left": preview.left.what, "hint": preview.left.next}
 
 
 def unfinished(stopped: "Sequence[Operation]", at_work: int) -> dict[str, object]:

@@ -199,6 +199,7 @@ async def test_a_saved_preview_is_run_with_the_approval_of_another_operator(
             assert "Refused now" in (await client.get(path, params={"saved": name})).text, name
         alone = (await client.get(path, params={"saved": preview})).text
         assert "another operator&#39;s approval" in alone
+        assert "hermesops approval sign" in alone, "the command that signs"
         assert await pages.preview(path, {"saved": preview})
         both = {"saved": preview, "approval": approval}
         assert "signed by ada@example.net, approved by bob@example.net" in (await client.get(path, params=both)).text

@@ -27,7 +27,7 @@ def readable_registry(container: "Container") -> "Registry":
     return container.registry_place.open_for_reading()
 
 
-def unread_model_provider(_container: "Container", _instance: "Instance") -> "ProviderChoice | None":
+def unread_model_provider(container: "Container", instance: "Instance") -> "ProviderChoice | None":
     """Refuses: a user's own provider is sealed with the settings, and this process opens nothing.
 
     Raises:
@@ -35,6 +35,7 @@ def unread_model_provider(_container: "Container", _instance: "Instance") -> "Pr
     """
     from hermesops.errors import UnavailableError
 
+    del container, instance
     raise UnavailableError("this console reads no settings of agents")
 
 

@@ -62,8 +62,8 @@ def continue_(
     wait_s = values.seconds(wait, "--wait")
     container = context.compose()
     if dry_run:
-        shape = shapes.history(container.operation_directory.preview_continuation(operation_id))
-        show_preview("operation-preview", shape, lines(shape))
+        history = container.operation_directory.preview_continuation(operation_id)
+        show_preview("operation-preview", shapes.continuation_preview(history), lines(shapes.history(history)))
         return
     operation = container.operation_directory.get(operation_id)
     outcome = context.run_connected(

@@ -46,6 +46,8 @@ def of_instance(
     Args:
         condition: Of an instance that should run; ``None`` where that is not known.
     """
+    if instance.status is InstanceStatus.TERMINATED and not unfinished:
+        return []  # a termination may be repeated, and does nothing
     is_well = instance.status is InstanceStatus.RUNNING and condition is Condition.HEALTHY
     needless = {"resume": is_well, "undo-termination": not is_ending(instance, unfinished)}
     return [

@@ -135,7 +135,7 @@ class ContinueWork:
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
         """The step at which it is."""
         history = await asyncio.to_thread(container.operation_directory.preview_continuation, request.subject.id)
-        return Preview("unfinished", shapes.history(history))
+        return Preview("unfinished", shapes.continuation_preview(history))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Continue it in this process, or follow the process that has it."""

@@ -92,13 +92,15 @@ class RollBackWork:
     """The rollback of all agents that a rollout deployed."""
 
     def decide(self, request: ActionRequest) -> "Decide":
-        """The pure command, for a preview."""
-        return partial(commands.roll_back, lose=request.is_on("lose"), even_revoked=request.is_on("even_revoked"))
+        """The pure command; the state allows it whatever may be lost."""
+        del request
+        return commands.roll_back
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
         """The losses of each agent that goes back; machines are asked for them."""
-        preview = await in_db_thread(container.rollout_commands.preview, request.subject.id, self.decide(request))
-        losses = await container.rollbacks.preview_rollout(preview.before)
+        lose, even_revoked = request.is_on("lose"), request.is_on("even_revoked")
+        foresee = partial(container.rollout_commands.preview_rollback, lose=lose, even_revoked=even_revoked)
+        losses = await container.rollbacks.preview_rollout(await in_db_thread(foresee, request.subject.id))
         shape = {"agents": [shapes.losses(agent) for agent in losses]}
         return Preview("rollback", shape)
 

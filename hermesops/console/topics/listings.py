@@ -84,7 +84,8 @@ def _backups(container: "Container", _filters: Mapping[str, str]) -> Rows:
 
 
 def _drills(container: "Container", _filters: Mapping[str, str]) -> Rows:
-    return [drills.drill(fault, last) for fault, last in container.runbook_drills.list()]
+    service = container.runbook_drills
+    return [{**drills.drill(fault, last), "offered": service.can_drill(fault)} for fault, last in service.list()]
 
 
 def _outdated(container: "Container", _filters: Mapping[str, str]) -> Rows:

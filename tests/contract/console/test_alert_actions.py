@@ -88,10 +88,10 @@ def _run_here(words: tuple[str, ...]) -> Ran:
 
 def requested(monitoring: FakeMonitoring, method: str) -> list[Any]:
     """What Alertmanager was asked to change: path and body, without times."""
-    asked = [question for question in monitoring.asked if question.method == method and "silence" in question.path]
-    bodies = [json.loads(question.body) if question.body else {} for question in asked]
+    questions = [question for question in monitoring.asked if question.method == method and "silence" in question.path]
+    bodies = [json.loads(question.body) if question.body else {} for question in questions]
     lasting = [{key: value for key, value in body.items() if key not in {"startsAt", "endsAt"}} for body in bodies]
-    return [(question.path, body) for question, body in zip(asked, lasting, strict=True)]
+    return [(question.path, body) for question, body in zip(questions, lasting, strict=True)]
 
 
 @pytest.mark.parametrize(
