@@ -88,21 +88,21 @@ def requests() -> InstanceRequests:
     return InstanceRequests(part(), part(), part(), part(), part(), part(eligible=eligible))
 
 
-WHY = {"reason": "a test"}
+WHY = "a test"
 REQUESTS: tuple[tuple[str, Callable[[InstanceRequests], Any]], ...] = (
     ("restart", lambda service: service.restart("ada")),
-    ("reboot", lambda service: service.reboot("ada", **WHY)),
-    ("suspend", lambda service: service.suspend("ada", keep=None, **WHY)),
-    ("resume", lambda service: service.resume("ada", **WHY)),
-    ("undo-termination", lambda service: service.resume("ada", undo=True, **WHY)),
-    ("move", lambda service: service.move("ada", cell="cell2", region="", **WHY)),
-    ("resize", lambda service: service.resize("ada", Plan.HEAVY, onto_new_machine=False, **WHY)),
-    ("resize", lambda service: service.resize("ada", Plan.HEAVY, onto_new_machine=True, **WHY)),
-    ("restore", lambda service: service.restore("ada", snapshot="", **WHY)),
-    ("configure", lambda service: service.configure("ada", None, **WHY)),
-    ("settings-back", lambda service: service.configure("ada", None, **WHY)),
-    ("terminate", lambda service: service.end("ada", Termination(at_once=True, keeps_backup=True), **WHY)),
-    ("terminate", lambda service: service.end("ada", Termination(at_once=False, keeps_backup=True), **WHY)),
+    ("reboot", lambda service: service.reboot("ada", reason=WHY)),
+    ("suspend", lambda service: service.suspend("ada", keep=None, reason=WHY)),
+    ("resume", lambda service: service.resume("ada", reason=WHY)),
+    ("undo-termination", lambda service: service.resume("ada", undo=True, reason=WHY)),
+    ("move", lambda service: service.move("ada", cell="cell2", region="", reason=WHY)),
+    ("resize", lambda service: service.resize("ada", Plan.HEAVY, onto_new_machine=False, reason=WHY)),
+    ("resize", lambda service: service.resize("ada", Plan.HEAVY, onto_new_machine=True, reason=WHY)),
+    ("restore", lambda service: service.restore("ada", snapshot="", reason=WHY)),
+    ("configure", lambda service: service.configure("ada", None, reason=WHY)),
+    ("settings-back", lambda service: service.configure("ada", None, reason=WHY)),
+    ("terminate", lambda service: service.end("ada", Termination(at_once=True, keeps_backup=True), reason=WHY)),
+    ("terminate", lambda service: service.end("ada", Termination(at_once=False, keeps_backup=True), reason=WHY)),
 )
 
 
