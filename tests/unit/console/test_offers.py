@@ -123,7 +123,7 @@ async def test_pages_and_requests_judge_by_the_same_requirements() -> None:
 
 @pytest.mark.parametrize("state", RolloutState)
 def test_a_rollouts_page_offers_what_its_state_allows(state: RolloutState) -> None:
-    commands = RolloutCommands(part(), part(actor="ada", now=lambda: AT))
+    commands = RolloutCommands(part(), part(now=lambda: AT))
     offered = set(offers.of_rollout(commands, Records(replace(ROLLOUT, state=state), (), ())))
     steering = {
         RolloutState.PENDING: {"pause", "resume", "abort"},
