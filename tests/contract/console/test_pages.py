@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import quote
@@ -10,6 +11,8 @@ import httpx
 import pytest
 from starlette.routing import Route
 
+from hermesops.agents.rollout.records.events import Recorded, RolloutStarted, to_row
+from hermesops.agents.rollout.steps.stage_entry import NEEDS_APPROVAL
 from hermesops.app import Container
 from hermesops.console.actions.action import About
 from hermesops.console.actions.table import ACTIONS
@@ -22,6 +25,7 @@ from hermesops.model.ids import instance_subject
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.model.operation import OperationKind
+from hermesops.model.rollout.records import RolloutId, RolloutState
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.registry import Registry
@@ -31,6 +35,7 @@ from tests.support.hostile.agents.hostile_moods import ESCAPES
 from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container, foreign
 from tests.support.pages.halted_rollout import with_halted_rollout
 from tests.support.real.stores.registries import KEYS
+from tests.support.rollouts.rows import AT, ROLLOUT, target_of
 
 INSTANCES = 50
 HOSTILE = f"<script>alert(1)</script><img src=x onerror=alert(1)>\"'><a href=javascript:alert(1)>{{{{7*7}}}}{ESCAPES}"
@@ -375,6 +380,19 @@ async def test_a_rollout_shows_its_gates_with_limits_its_agents_and_its_actions(
     assert "halted now, running after" in retry
     assert "hermesops rollout retry r1 --reason WHY" in retry
     assert "cannot be paused" in (await client.get("/console/rollouts/r1/change/pause")).text
+
+
+async def test_a_stage_that_waits_for_a_second_operator_shows_the_command_that_signs(
+    container: Container, client: httpx.AsyncClient
+) -> None:
+    ids = [row.id for row in container.registry.instances.list()[2:4]]
+    waiting = replace(ROLLOUT, id=RolloutId("r2"), state=RolloutState.PAUSED, reason=f"stage 2 {NEEDS_APPROVAL}")
+    targets = [target_of(ids[0]), target_of(ids[1], 1, stage=1)]
+    container.registry.rollouts.add(waiting, targets, to_row(Recorded(AT, RolloutStarted("x"))))
+    sign = re.compile(r"hermesops rollout approve r2 --stage \d --reason WHY")
+    for path in ("/console/rollouts/r2", "/console/approvals"):
+        assert sign.search((await client.get(path)).text), path
+    assert "approve" not in {action.name for action in ACTIONS}, "a page has no key of a second operator"
 
 
 async def test_a_list_is_that_of_its_command(container: Container, client: httpx.AsyncClient) -> None:

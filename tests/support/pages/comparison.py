@@ -152,7 +152,8 @@ class Comparison:
             users: Names that differ between the two.
         """
         action, subject_id = _named(path)
-        ran = await self.run(*await self.words(action, twin or subject_id, values), "--dry-run", "--json")
+        words = await self.words(action, twin or subject_id, values)
+        ran = await self.run(*words, "--dry-run", "--json")
         page = await self.client.get(path, params=values)
         assert page.status_code == 200, page.text
         shape, problem = await self._of_page(action, subject_id, values)
@@ -162,8 +163,16 @@ class Comparison:
         else:
             dry = {key: value for key, value in ran.json.items() if key not in {"kind", "version", "dry_run"}}
             assert lasting(shape, *users) == lasting(dry.get("preview", dry), *users), (path, shape, dry)
+            await self._for_people(action, words)
         self.compared.previewed.add((action.about.value, action.name))
         return problem is not None
+
+    async def _for_people(self, action: Action, words: tuple[str, ...]) -> None:
+        """A dry run as people read it; those of agents' changes and of rollouts have tests of their own."""
+        if (action.about.value, action.name) in _INSTANCES | _ROLLOUTS:
+            return
+        ran = await self.run(*words, "--dry-run")
+        assert (ran.exit_code, bool(ran.stdout)) == (0, True), str(ran)
 
     async def begin(self, path: str, typed: str = "", values: Mapping[str, str] = NO_VALUES) -> str:
         """Begin an action by its page; the path of the page that it leads to."""
