@@ -53,6 +53,10 @@ _REASONS = re.compile(r'"reasons": (?:"(?:[^"\\]|\\.)*"|\[(?:[^"\]]|"(?:[^"\\]|\
 _DIGITS = re.compile(r"\d+")
 
 
+_SILENCES = 200
+"""Silences that a page lists, the one that ends first before others."""
+
+
 @dataclass(frozen=True)
 class Topic:
     """What a page is about.
@@ -195,12 +199,13 @@ class Sources:
     async def _silences(self) -> Mapping[str, Any]:
         """Silences that hold or are to come, or why they are not known."""
         if not self.container.monitoring.is_known:
-            return {"silences": [], "silences_unread": None}
+            return {"silences": [], "silence_count": 0, "silences_unread": None}
         alerts = self.container.alerts()
         known = await alerts.known_silences()
         users = await asyncio.to_thread(alerts.users) if known.silences else {}
-        rows = [{**alert_shapes.silence(row), "what": alert_shapes.matched(row, users)} for row in known.silences]
-        return {"silences": rows, "silences_unread": known.unread or None}
+        first = known.silences[:_SILENCES]
+        rows = [{**alert_shapes.silence(row), "what": alert_shapes.matched(row, users)} for row in first]
+        return {"silences": rows, "silence_count": len(known.silences), "silences_unread": known.unread or None}
 
 
 def digest_of(shape: Mapping[str, Any]) -> str:

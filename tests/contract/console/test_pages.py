@@ -29,7 +29,7 @@ from hermesops.model.rollout.records import RolloutId, RolloutState
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.registry import Registry
-from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring, matrix
+from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring, matrix, silence
 from tests.support.fleets.filled_registry import beat, fill
 from tests.support.hostile.agents.hostile_moods import ESCAPES
 from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container, foreign
@@ -138,6 +138,9 @@ async def test_texts_of_machines_and_addresses_are_data_on_every_page(
     hostile = alert("<b>Hostile</b>", instance_id=instance.id, cell=HOSTILE, text=HOSTILE)
     hostile["annotations"] = {"summary": HOSTILE, "figure": HOSTILE, "runbook_url": f"runbooks/{HOSTILE}.md"}
     monitoring.answers["GET /alertmanager/api/v2/alerts"] = Answer([hostile])
+    matchers = [{"name": HOSTILE, "value": HOSTILE, "isRegex": False, "isEqual": True}]
+    muted = {**silence("ab12", comment=HOSTILE), "createdBy": HOSTILE, "matchers": matchers}
+    monitoring.answers["GET /alertmanager/api/v2/silences"] = Answer([muted, {**muted, "id": HOSTILE}])
     pages = [(path, await client.get(path)) for path in paths_of(container)]
     pages += [
         (path, await client.get(f"{path}?{name}={quote(HOSTILE.replace(NUL, ''))}"))
