@@ -1,8 +1,5 @@
 """Alerts are acknowledged and silenced, and silences lifted, by pages as by commands; Alertmanager is a stand-in."""
 
-import asyncio
-import contextlib
-import io
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,17 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer.main
 
 from hermesops.app import Container
-from hermesops.cli import context, interrupts, root
-from hermesops.cli.printing import output
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
 from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring, silence
 from tests.support.fleets.filled_registry import fill
 from tests.support.pages.comparison import Compared, Comparison
 from tests.support.pages.console import console_client, empty_container
-from tests.support.real.commands.command import Ran
+from tests.support.real.commands.here import commands_over
 
 _API = "/alertmanager/api/v2"
 
@@ -57,33 +51,9 @@ def container(tmp_path: Path, monitoring: FakeMonitoring) -> Container:
 
 @pytest.fixture
 async def pages(container: Container, compared: Compared, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Comparison]:
-    monkeypatch.setattr(context, "compose", lambda **_: container)
-    monkeypatch.setattr(interrupts, "raise_it", lambda: None)  # signals are the main thread's
-
-    @contextlib.asynccontextmanager
-    async def connect() -> AsyncIterator[SimpleNamespace]:
-        yield SimpleNamespace(container=container)
-
-    monkeypatch.setitem(vars(container), "connect", connect)  # alerts need no machine and no vendor
-
-    async def run(*words: str) -> Ran:
-        return await asyncio.to_thread(_run_here, words)
-
+    run = commands_over(container, monkeypatch)
     async with console_client(container) as client:
         yield Comparison(container, client, run, compared)
-
-
-def _run_here(words: tuple[str, ...]) -> Ran:
-    """A command in this process, which has the stand-in's container."""
-    vars(output.mode).update(vars(output.Mode()))
-    command: Any = typer.main.get_command(root.app)
-    with contextlib.redirect_stdout(io.StringIO()) as stdout, contextlib.redirect_stderr(io.StringIO()) as stderr:
-        try:
-            code = command.main([*words], standalone_mode=False) or 0
-        except Exception as failure:  # noqa: BLE001 - as at the command's own edge
-            code = root._report(failure)
-    vars(output.mode).update(vars(output.Mode()))
-    return Ran(words, code, stdout.getvalue(), stderr.getvalue(), 0.0)
 
 
 def requested(monitoring: FakeMonitoring, method: str) -> list[Any]:
