@@ -88,10 +88,12 @@ def status_of(error: HermesError) -> HTTPStatus:
 
 async def _explain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HermesError)  # noqa: S101 - it is registered for that class
-    return console_of(request).pages.page("error", status_of(error), message=error.message, hint=error.hint)
+    return console_of(request).pages.page(
+        "error", status_of(error), message=error.message, hint=error.hint, field=error.field
+    )
 
 
 async def _explain_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - as above
     status = HTTPStatus(error.status_code)
-    return console_of(request).pages.page("error", status, message=status.phrase, hint="")
+    return console_of(request).pages.page("error", status, message=status.phrase, hint="", field="")

@@ -5,7 +5,7 @@ from collections.abc import MutableMapping
 from http import HTTPStatus
 from typing import Any
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -48,6 +48,9 @@ _BODY_S = 10.0
 _FROM_SCRIPT = b"hx-request"
 """A header that forms of other websites cannot send; htmx sends it with each request
 (https://htmx.org/reference/#request_headers)."""
+
+
+_STREAM = "text/event-stream"
 
 
 class _SessionEndedError(Exception):
@@ -93,10 +96,14 @@ class Front:
         await self._serve(scope, _replayed(body, receive), answer, admission)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, admission: Admission) -> None:
-        """Serve an admitted request; a stream ends with the session in which it began."""
+        """Serve an admitted request; a stream ends with the session in which it began, a page is given whole."""
+        is_stream = False
 
         async def while_open(message: Message) -> None:
-            if message["type"] == "http.response.body" and not self._gate.is_open(admission):
+            nonlocal is_stream
+            if message["type"] == "http.response.start":
+                is_stream = Headers(raw=message["headers"]).get("content-type", "").startswith(_STREAM)
+            elif is_stream and not self._gate.is_open(admission):
                 raise _SessionEndedError
             await send(message)
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from http import HTTPStatus
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -21,6 +21,9 @@ from hermesops.wire.foreign_text import one_line, visible
 
 LONGEST = 200
 """Characters of a text of machines, monitoring or people in a row of a page."""
+
+_AHEAD_S = 5.0
+"""Seconds for which a clock may be ahead of ours: nearer times are now."""
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
@@ -90,10 +93,11 @@ def may_change(about: str, name: str) -> bool:
 
 
 def age(then: object, now: datetime) -> str:
-    """The time since a timestamp of a shape, in words; empty without one."""
+    """The time since a timestamp of a shape, or until it, in words; empty without one."""
     if not isinstance(then, str):
         return ""
-    return span(max(timedelta(0), now - datetime.fromisoformat(then)).total_seconds())
+    seconds = (now - datetime.fromisoformat(then)).total_seconds()
+    return f"in {span(-seconds)}" if seconds < -_AHEAD_S else span(max(0.0, seconds))
 
 
 def is_time(value: object) -> bool:

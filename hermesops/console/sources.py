@@ -5,18 +5,20 @@ A page and the stream that watches it read the same shape, so that the stream no
 
 import asyncio
 import json
+import math
 import re
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from hermesops.console.topics import READERS, fleet
 from hermesops.console.topics.listings import LISTINGS
 from hermesops.errors import Hint, UsageError
-from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts
+from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts, KnownSilences
 from hermesops.observability.telemetry.metrics.history import History, Past, history_of
 from hermesops.views.observability import alerts as alert_shapes
 
@@ -30,13 +32,23 @@ _FRESH_S = 0.9
 """Seconds for which a shape counts as the present one."""
 
 _SHARE = 4
-"""Shapes count for so many times as long as reading all of them took: reading takes a fifth of the time at most."""
+"""Shapes count for so many times as long as reading all of them took the processor: a fifth of its time at most."""
+
+_LONGEST_S = 6.0
+"""Seconds for which a shape counts at most, however much there is to read: a page that is not stale shows no older one.
+Beyond, reading takes more than its share."""
 
 _WATCHED_S = 10.0
 """Seconds since a shape was last asked for, for which some page is taken to show it."""
 
 _ALERTS_S = 3.0
 """Seconds for which open alerts count: monitoring is asked no more often."""
+
+_ALERTS_WAIT_S = 0.5
+"""Seconds for which a page waits for monitoring; then it shows the alerts that were known last."""
+
+_ALERTS_OLDEST_S = 10.0
+"""Seconds for which alerts are shown while monitoring is asked in vain; then they are unknown."""
 
 _HISTORY_S = 60.0
 """Seconds for which a history of the fleet counts: it grows by a point each ten minutes."""
@@ -87,7 +99,7 @@ class _Kept:
     """A snapshot, the time until which it counts, and the lock of its readers.
 
     Attributes:
-        took_s: Seconds for which it was read.
+        took_s: Seconds for which reading it took the processor; waiting for others is none of them.
         asked_at: When it was last asked for.
     """
 
@@ -109,9 +121,11 @@ class Sources:
     container: "Container"
     lists: Collection[str] = frozenset(LISTINGS)
     _kept: OrderedDict[Topic, _Kept] = field(default_factory=OrderedDict)
-    _alerts: KnownAlerts = field(default_factory=KnownAlerts)
-    _alerts_until: float = 0.0
-    _alerts_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _alerts: KnownAlerts = field(default_factory=lambda: KnownAlerts(unread="monitoring has not answered yet"))
+    _alerts_at: float = -math.inf
+    _asking: "asyncio.Task[KnownAlerts] | None" = None
+    _silences: KnownSilences = field(default_factory=lambda: KnownSilences(unread="monitoring has not answered yet"))
+    _asking_silences: "asyncio.Task[KnownSilences] | None" = None
     _histories: dict[Past, tuple[History, float]] = field(default_factory=dict)
     _histories_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _monotonic: "Callable[[], float]" = time.monotonic
@@ -132,29 +146,37 @@ class Sources:
             began = self._monotonic()
             if kept.snapshot is None or began >= kept.until:
                 try:
-                    shape = await self._read(topic)
+                    shape, digest, took_s = await self._read(topic)
                 except BaseException:
                     self._kept.pop(topic, None)
                     raise
-                kept.snapshot = Snapshot(shape, digest_of(shape))
-                ended = self._monotonic()
-                kept.took_s = ended - began
-                kept.until = ended + max(_FRESH_S, _SHARE * self._all_take_s(ended))
+                kept.snapshot, kept.took_s = Snapshot(shape, digest), took_s
+                counts_s = max(_FRESH_S, min(_LONGEST_S, _SHARE * self._all_take_s(began)))
+                kept.until = self._monotonic() + counts_s
             return kept.snapshot
 
     def _all_take_s(self, now: float) -> float:
-        """Seconds for which the shapes of all pages that are open were last read."""
+        """Seconds of the processor that the shapes of all pages that are open took last."""
         return sum(kept.took_s for kept in self._kept.values() if now - kept.asked_at < _WATCHED_S)
 
     async def alerts(self) -> KnownAlerts:
         """Open alerts, or why they are not known; none where the environment has no monitoring."""
         if not self.container.monitoring.is_known:
             return KnownAlerts()
-        async with self._alerts_lock:
-            if self._monotonic() >= self._alerts_until:
-                self._alerts = await self.container.alerts().known()
-                self._alerts_until = self._monotonic() + _ALERTS_S
-            return self._alerts
+        if self._asking is None and self._monotonic() >= self._alerts_at + _ALERTS_S:
+            self._asking = asyncio.create_task(self.container.alerts().known())
+        if self._asking is not None:
+            await asyncio.wait([self._asking], timeout=_ALERTS_WAIT_S)
+        self._take_alerts()
+        if self._asking is not None and self._monotonic() >= self._alerts_at + _ALERTS_OLDEST_S:
+            return KnownAlerts(unread=self._alerts.unread or f"monitoring has not answered for {_ALERTS_OLDEST_S:g} s")
+        return self._alerts
+
+    def _take_alerts(self) -> None:
+        """Keep the answer of monitoring, once it is there; the first of those who wait for it does."""
+        if self._asking is not None and self._asking.done():
+            asking, self._asking = self._asking, None
+            self._alerts, self._alerts_at = asking.result(), self._monotonic()
 
     async def history(self, past: Past) -> History:
         """A history of the whole fleet, a minute old at most.
@@ -175,37 +197,52 @@ class Sources:
         monitoring = self.container.monitoring
         return await asyncio.to_thread(monitoring.client) if monitoring.is_known else None
 
-    async def _read(self, topic: Topic) -> Mapping[str, Any]:
-        if topic.kind == "fleet":
-            return await asyncio.to_thread(fleet.shown, self.container, topic.name, await self.alerts())
+    async def _read(self, topic: Topic) -> tuple[Mapping[str, Any], str, float]:
+        """A shape, its digest, and the seconds of the processor that both took."""
         if topic.kind == "listing" and topic.name.partition("?")[0] not in self.lists:
             raise UsageError("this console has no such list")
-        if topic.kind == "alerts":
-            return await self._open_alerts()
-        reader = READERS.get(topic.kind)
-        if reader is None:
+        if topic.kind == "fleet":
+            read = partial(fleet.shown, self.container, topic.name, await self.alerts())
+        elif topic.kind == "alerts":
+            read = partial(self._open_alerts, await self.alerts(), await self._known_silences())
+        elif reader := READERS.get(topic.kind):
+            read = partial(reader, self.container, topic.name)
+        else:
             raise UsageError(f"there is no page about {topic.kind!r}")
-        return await asyncio.to_thread(reader, self.container, topic.name)
+        return await asyncio.to_thread(_timed, read)
 
-    async def _open_alerts(self) -> Mapping[str, Any]:
-        known, at = await self.alerts(), await asyncio.to_thread(self.container.now)
+    async def _known_silences(self) -> KnownSilences:
+        """Silences that hold or are to come, or why they are not known; an answer that comes later is shown later."""
+        if not self.container.monitoring.is_known:
+            return KnownSilences()
+        if self._asking_silences is None:
+            self._asking_silences = asyncio.create_task(self.container.alerts().known_silences())
+        asking = self._asking_silences
+        await asyncio.wait([asking], timeout=_ALERTS_WAIT_S)
+        if asking.done():
+            self._silences, self._asking_silences = asking.result(), None
+        return self._silences
+
+    def _open_alerts(self, known: KnownAlerts, silences: KnownSilences) -> Mapping[str, Any]:
+        at = self.container.now()
+        users = self.container.alerts().users() if silences.silences else {}
+        first = silences.silences[:_SILENCES]
         return {
             "has_monitoring": self.container.monitoring.is_known,
             "unread": known.unread or None,
             "alerts": [alert_shapes.alert(alert, at) for alert in known.open],
-            **await self._silences(),
+            "silences": [{**alert_shapes.silence(row), "what": alert_shapes.matched(row, users)} for row in first],
+            "silence_count": len(silences.silences),
+            "silences_unread": silences.unread or None,
         }
 
-    async def _silences(self) -> Mapping[str, Any]:
-        """Silences that hold or are to come, or why they are not known."""
-        if not self.container.monitoring.is_known:
-            return {"silences": [], "silence_count": 0, "silences_unread": None}
-        alerts = self.container.alerts()
-        known = await alerts.known_silences()
-        users = await asyncio.to_thread(alerts.users) if known.silences else {}
-        first = known.silences[:_SILENCES]
-        rows = [{**alert_shapes.silence(row), "what": alert_shapes.matched(row, users)} for row in first]
-        return {"silences": rows, "silence_count": len(known.silences), "silences_unread": known.unread or None}
+
+def _timed(read: "Callable[[], Mapping[str, Any]]") -> tuple[Mapping[str, Any], str, float]:
+    """A shape, its digest, and the seconds for which this thread had the processor."""
+    began = time.thread_time()
+    shape = read()
+    digest = digest_of(shape)
+    return shape, digest, time.thread_time() - began
 
 
 def digest_of(shape: Mapping[str, Any]) -> str:

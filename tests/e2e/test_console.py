@@ -206,7 +206,7 @@ async def test_a_keyboard_restarts_a_gateway_and_sees_each_step(container: Conta
 
 async def test_a_page_says_that_it_is_stale_until_the_server_answers_again(container: Container) -> None:
     async with browsing(container) as (watched, proxy):
-        stale = watched.page.get_by_text("stale: the server does not answer")
+        stale = watched.page.get_by_text("Not updated: no answer from the server.")
         await expect(stale).to_be_hidden()
         proxy.is_away = True
         proxy.cut_all()

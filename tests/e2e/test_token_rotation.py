@@ -9,6 +9,8 @@ from hermesops.base.waiting import Pending, until
 from tests.support.real.commands.command import Command, local_world
 from tests.support.worlds.model_tokens import asked_with, copied, dies
 
+pytestmark = pytest.mark.turns(60)
+
 QUICK = ("--all", "--soak", "1s", "--settle", "1s", "--vitals", "none", "--max-unavailable", "50%", "--reason", "test")
 USERS = ("ada", "bob", "cyd")
 

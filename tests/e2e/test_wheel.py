@@ -5,6 +5,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -35,14 +36,25 @@ def run(*command: str | Path, cwd: Path, home: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment far from the checkout, with the wheel in it and no extra."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
     place = tmp_path_factory.mktemp("wheel")
+    run(_uv(), "build", "--wheel", "--quiet", "--out-dir", place, TOP, cwd=place, home=Path.home())
+    (wheel,) = place.glob("*.whl")
+    return wheel
+
+
+def _uv() -> str:
     uv = shutil.which("uv")
     assert uv is not None  # a dependency of ours
+    return uv
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment far from the checkout, with the wheel in it and no extra."""
+    place, uv = tmp_path_factory.mktemp("installed"), _uv()
     home = Path.home()  # uv's cache is there
-    run(uv, "build", "--wheel", "--quiet", "--out-dir", place / "dist", TOP, cwd=place, home=home)
-    (wheel,) = (place / "dist").glob("*.whl")
     run(uv, "venv", "--quiet", "--python", "3.11", place / "venv", cwd=place, home=home)
     locked = place / "requirements.txt"
     locked.write_text(
@@ -56,22 +68,26 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place / "venv" / "bin"
 
 
-def test_the_command_of_the_wheel_runs(installed: Path, tmp_path: Path) -> None:
+@pytest.mark.turns(60)
+def test_the_command_of_the_wheel_runs_and_finds_its_folders(installed: Path, tmp_path: Path) -> None:
     assert run(installed / "hermesops", "--version", cwd=tmp_path, home=tmp_path) == f"hermesops {__version__}\n"
     assert "provision" in run(installed / "hermesops", "--help", cwd=tmp_path, home=tmp_path)
     assert "no instances" in run(installed / "hermesops", "instance", "list", cwd=tmp_path, home=tmp_path)
-
-
-def test_the_wheel_carries_its_folders(installed: Path, tmp_path: Path) -> None:
     program = (
         "import json; from hermesops.base import assets;"
         f"print(json.dumps({{name: str(assets.folder(name)) for name in {FOLDERS}}}))"
     )
     document = json.loads(run(installed / "python", "-c", program, cwd=tmp_path, home=tmp_path))
     for name in FOLDERS:
-        shipped = Path(document[name])
-        assert TOP not in shipped.parents
-        assert files_of(shipped) == files_of(TOP / name)
+        assert TOP not in Path(document[name]).parents
+        assert files_of(Path(document[name])) == files_of(TOP / name)
+
+
+def test_the_wheel_carries_each_module_and_its_folders(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for place, name in [("hermesops", "hermesops"), *((f"hermesops/_shipped/{name}", name) for name in FOLDERS)]:
+        assert {f"{place}/{file}" for file in files_of(TOP / name)} - names == set(), name
+    assert f"hermesops-{__version__}.dist-info/entry_points.txt" in names
 
 
 @pytest.mark.turns(25)
@@ -81,11 +97,9 @@ async def test_a_command_that_lacks_an_extra_says_which_and_what_it_says_install
     program = (str(installed / "hermesops"),)
     command = Command(tmp_path / "home", {"HERMESOPS_LOCAL_DRIVER": "sim"}, program)
     for words in (("local", "up"), ("local", "serve")):
-        hint = lacking(await command.run(*words), "local", "starlette", "uvicorn")
+        hint = lacking(await command.run(*words), "local", "starlette", "uvicorn", "websockets")
     assert hint[:3] == ["uv", "pip", "install"]
-    uv = shutil.which("uv")
-    assert uv is not None  # this computer's
-    run(uv, *hint[1:], cwd=tmp_path, home=Path.home())
+    run(_uv(), *hint[1:], cwd=tmp_path, home=Path.home())
 
     async with local_world(tmp_path / "home", driver="sim", program=program) as world:  # simulated images need no extra
         await world.ok("provision", "ada", "--plan", "light")

@@ -112,9 +112,15 @@ class SignedTokens:
         return keys.by_id[key_id]
 
     async def _fetch(self, issuer: TrustedIssuer, keys: _Keys, key_id: str) -> None:
-        """Fetch the issuer's keys, at most once in ``_REFETCH_S``; those at hand stay where that fails."""
+        """Fetch the issuer's keys, at most once in ``_REFETCH_S``; those at hand stay where that fails.
+
+        Raises:
+            UnavailableError: A key is wanted that is not at hand, and the last try failed.
+        """
         async with keys.fetching:
             if self._monotonic() - keys.tried_at < _REFETCH_S:
+                if key_id not in keys.by_id and keys.fetched_at < keys.tried_at:
+                    raise UnavailableError("the issuer did not give its keys a moment ago")
                 return
             keys.tried_at = self._monotonic()
             try:

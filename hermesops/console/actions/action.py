@@ -39,6 +39,7 @@ class About(StrEnum):
     MACHINE = "machines"
     JOB = "jobs"
     DRILL = "drills"
+    CALLER = "callers"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from hermesops.base import assets
 from hermesops.console.actions import (
     alerts,
     builds,
+    callers,
     instances,
     machines,
     operations,
@@ -38,6 +39,7 @@ ACTIONS: Sequence[Action] = (
     *stacks.ACTIONS,
     *upkeep.ACTIONS,
     *builds.ACTIONS,
+    *callers.ACTIONS,
 )
 
 
@@ -164,6 +166,11 @@ def _named(kind: Literal["machine", "job", "drill"], name: str, page: str) -> Su
     return Subject(name, name, name, page)
 
 
+def _caller(container: "Container", caller_id: str) -> Subject:
+    caller = container.calling_agents.get(caller_id)
+    return Subject(caller.id, caller.id, caller.id[:8], "callers")
+
+
 def _alert(_container: "Container", name: str) -> Subject:
     if not name.isascii() or not name.isalnum():
         raise unknown_name("alert", name)
@@ -198,4 +205,5 @@ _SUBJECTS: "Mapping[About, Callable[[Container, str], Subject]]" = {
     About.MACHINE: _machine,
     About.JOB: _job,
     About.DRILL: _drill,
+    About.CALLER: _caller,
 }

@@ -181,6 +181,7 @@ class Sessions:
             raise NoSessionError
         try:
             fresh = await self._issuer.refreshed(session.tokens)
+            self._keep_refresh(session.id, fresh)
             operator = await self._tokens.operator_of(fresh.id)
         except (InvalidTokenError, RefusedError) as error:
             self._drop(session.id)
@@ -192,6 +193,12 @@ class Sessions:
         used_at = self._sessions[session.id].used_at
         now = self._monotonic()
         return self._keep(replace(session, operator=operator, tokens=fresh, used_at=used_at, asked_at=now))
+
+    def _keep_refresh(self, id_: str, fresh: IssuedTokens) -> None:
+        """Keep a refresh token that may have taken the last one's place, though its ID token cannot be judged yet."""
+        session = self._sessions.get(id_)
+        if session is not None:
+            self._keep(replace(session, tokens=replace(session.tokens, refresh=fresh.refresh)))
 
     def _add(self, operator: ConsoleOperator, issued: IssuedTokens, browser: str) -> str:
         cookie, now = secrets.token_urlsafe(32), self._monotonic()

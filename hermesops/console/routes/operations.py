@@ -15,13 +15,14 @@ async def list_(request: Request) -> Response:
     """Operations that have not ended, then those that have; ``q`` of the address chooses them."""
     console, text, topic = console_of(request), request.query_params.get("q", ""), Topic("operations")
     snapshot = await console.sources.snapshot(topic)
-    rows = containing(snapshot.shape["operations"], text)
+    shape = snapshot.shape
     return console.pages.page(
         "operations",
         topic=topic,
         digest=snapshot.digest,
-        running=[row for row in rows if row["status"] in {"pending", "running"}],
-        ended=[row for row in rows if row["status"] not in {"pending", "running"}],
+        running=containing(shape["unfinished"], text),
+        left_out=shape["unfinished_count"] - len(shape["unfinished"]),
+        ended=containing(shape["ended"], text),
         filters={"q": text},
     )
 

@@ -11,7 +11,7 @@ from hermesops.views.access import audit, certificates, secrets, tokens
 from hermesops.views.agents import backups, cells, rollouts
 from hermesops.views.machines import images, releases
 from hermesops.views.observability import drills
-from hermesops.views.users import billing, messages, users
+from hermesops.views.users import billing, callers, messages, users
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
@@ -121,6 +121,11 @@ def _requests(container: "Container", filters: Mapping[str, str]) -> Rows:
     return [users.request(row) for row in rows]
 
 
+def _callers(container: "Container", filters: Mapping[str, str]) -> Rows:
+    records = container.calling_agents.list(user=filters.get("user", ""), limit=_MOST)
+    return [callers.caller(record) for record in records]
+
+
 def _billing(container: "Container", filters: Mapping[str, str]) -> Rows:
     rows = container.billing_events.list(state=None, user=filters.get("user", ""), limit=_MOST)
     return [billing.event(row) for row in rows]
@@ -212,6 +217,15 @@ LISTINGS: Mapping[str, Listing] = {
             ("user", "request", "list"),
             ("created", "kind", "state", "detail", "code", "operation", "user_id"),
             _requests,
+            ("user",),
+            is_served=False,
+        ),
+        Listing(
+            "callers",
+            "Calling agents",
+            ("user", "caller", "list"),
+            ("state", "used", "tasks", "open_tasks", "undelivered", "caller", "user_id", "failed_tasks", "created"),
+            _callers,
             ("user",),
             is_served=False,
         ),

@@ -11,15 +11,25 @@ from hermesops.views import operations as shapes
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
+    from hermesops.model.operation import Operation
 
 _LISTED = 200
-"""Operations in the list of ended and running ones."""
+"""Operations in the list of ended ones, and in that of running ones."""
 
 
 def listed(container: "Container", _name: str) -> Mapping[str, Any]:
-    """Recent operations, the newest first."""
-    rows = container.operation_directory.recent(_LISTED)
-    return {"operations": [{**shapes.operation(row), "about": shapes.whose(row)} for row in rows]}
+    """Operations that have not ended, however old, and recent ones that have; the newest first."""
+    unfinished = container.operation_directory.list()
+    ended = [row for row in container.operation_directory.recent(_LISTED) if row.status.has_ended]
+    return {
+        "unfinished": [_listed(row) for row in unfinished[:_LISTED]],
+        "unfinished_count": len(unfinished),
+        "ended": [_listed(row) for row in ended],
+    }
+
+
+def _listed(row: "Operation") -> Mapping[str, Any]:
+    return {**shapes.operation(row), "about": shapes.whose(row)}
 
 
 def shown(container: "Container", operation_id: str) -> Mapping[str, Any]:
@@ -53,7 +63,7 @@ def batch(container: "Container", name: str) -> Mapping[str, Any]:
         raise UsageError(f"a bulk action has {MOST} operations at most")
     rows = [container.operation_directory.get(operation_id) for operation_id in ids]
     return {
-        "operations": [{**shapes.operation(row), "about": shapes.whose(row)} for row in rows],
+        "operations": [_listed(row) for row in rows],
         "failed": [row.instance_id for row in rows if row.status.has_ended and row.status is not OperationStatus.DONE],
         "refused": [text for text in refused.split(",") if text][:MOST],
     }

@@ -7,6 +7,9 @@ from enum import IntEnum
 RECENT_S = 600.0
 """Seconds since an operator's sign-in in which a change may destroy something."""
 
+_CLOCKS_S = 5.0
+"""Seconds that the issuer's clock may be ahead of ours."""
+
 
 class Role(IntEnum):
     """Roles of operators; each may do what the ones before it may."""
@@ -67,7 +70,7 @@ class ConsoleOperator:
 
     def has_signed_in_lately(self, now: float) -> bool:
         """Whether the person signed in within the last ten minutes; ``now`` is in seconds since 1970."""
-        return self.signed_in_at is not None and abs(now - self.signed_in_at) <= RECENT_S
+        return self.signed_in_at is not None and -_CLOCKS_S <= now - self.signed_in_at <= RECENT_S
 
     def actor(self, host: str) -> str:
         """The actor of audit entries, as a proved identity; ``host`` is the console's name."""

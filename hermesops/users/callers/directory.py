@@ -46,13 +46,32 @@ class CallingAgents:
             RefusedError: It is revoked already.
         """
         require_reason(reason, "user", "caller", "revoke", text)
+        caller = self.get(text)
+        if not self.registry.callers.revoke(caller.id, why=reason):
+            raise _revoked_already(caller)
+        return self.get(caller.id)
+
+    def preview_revocation(self, text: str) -> CallerRecord:
+        """The caller that a revocation would end.
+
+        Raises:
+            UsageError: There is no such caller.
+            RefusedError: It is revoked already.
+        """
+        caller = self.get(text)
+        if caller.revoked_at is not None:
+            raise _revoked_already(caller)
+        return caller
+
+    def get(self, text: str) -> CallerRecord:
+        """A caller by its id.
+
+        Raises:
+            UsageError: There is no such caller.
+        """
         caller_id = text.strip().lower()
         if not _ID.fullmatch(caller_id):
             raise UsageError("CALLER is an id", hint=Hint(("user", "caller", "list"), "shows them"), field="caller")
-        if self.registry.callers.get(caller_id) is None:
-            raise unknown_name("caller", text)
-        if not self.registry.callers.revoke(caller_id, why=reason):
-            raise RefusedError(f"caller {caller_id} is revoked already", hint=Hint(("user", "caller", "list")))
         record = self.registry.callers.get(caller_id)
         if record is None:
             raise unknown_name("caller", text)
@@ -61,3 +80,7 @@ class CallingAgents:
     def _user_id(self, text: str) -> UserId:
         named = parse_user(text)
         return self.registry.users.resolve(text).id if named.alias else named.id
+
+
+def _revoked_already(caller: CallerRecord) -> RefusedError:
+    return RefusedError(f"caller {caller.id} is revoked already", hint=Hint(("user", "caller", "list")))

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 from urllib.parse import quote
 
 import httpx
@@ -14,19 +15,24 @@ from starlette.routing import Route
 from hermesops.agents.rollout.records.events import Recorded, RolloutStarted, to_row
 from hermesops.agents.rollout.steps.stage_entry import NEEDS_APPROVAL
 from hermesops.app import Container
-from hermesops.console.actions.action import About
-from hermesops.console.actions.table import ACTIONS
+from hermesops.console.actions.action import About, ActionRequest
+from hermesops.console.actions.callers import RevokeCallerWork
+from hermesops.console.actions.table import ACTIONS, subject_of
 from hermesops.console.application import ROUTES
 from hermesops.console.front import CONTENT_SECURITY_POLICY, LARGEST_BODY
 from hermesops.console.routes.asking import QUESTIONS
 from hermesops.console.saved_links import MOST
+from hermesops.console.topics import operations
 from hermesops.console.topics.listings import LISTINGS
+from hermesops.model.chat.caller import CallerState
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import instance_subject
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
-from hermesops.model.operation import OperationKind
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.rollout.records import RolloutId, RolloutState
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
+from hermesops.store.calling_rows.callers import AgentCallers
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.registry import Registry
 from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring, matrix, silence
@@ -34,8 +40,11 @@ from tests.support.fleets.filled_registry import beat, fill
 from tests.support.hostile.agents.hostile_moods import ESCAPES
 from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container, foreign
 from tests.support.pages.halted_rollout import with_halted_rollout
-from tests.support.real.stores.registries import KEYS
+from tests.support.real.stores.registries import KEYS, TurnedClock
 from tests.support.rollouts.rows import AT, ROLLOUT, target_of
+
+if TYPE_CHECKING:
+    from hermesops.app.connected import Connected
 
 INSTANCES = 50
 HOSTILE = f"<script>alert(1)</script><img src=x onerror=alert(1)>\"'><a href=javascript:alert(1)>{{{{7*7}}}}{ESCAPES}"
@@ -45,6 +54,9 @@ WRITTEN = HOSTILE.replace(NUL, "")
 
 LISTS = tuple(f"/console/{name}" for name in ("instances", "operations", "rollouts", "alerts"))
 WORDS = "words-of-a-user"
+CALLER = "00000000-0000-4000-8000-000000000001"
+"""An id that no caller has."""
+
 SEALED_KEY = "k" * 43
 """The key of each instance's API that ``fill`` writes."""
 
@@ -97,6 +109,7 @@ def paths_of(container: Container) -> list[str]:
         About.DRILL: ["/console/drills/gateway-stopped"],
         About.SILENCE: ["/console/silences/ab12"],
         About.RELEASE: ["/console/releases/none"],
+        About.CALLER: [f"/console/callers/{CALLER}"],
     }
     actions = [f"{of}/change/{action.name}" for action in ACTIONS for of in subjects[action.about]]
     gaps = [f"/console/plots/gaps/{row.id}" for row in container.operation_directory.list(ended=True)]
@@ -396,6 +409,48 @@ async def test_a_stage_that_waits_for_a_second_operator_shows_the_command_that_s
     for path in ("/console/rollouts/r2", "/console/approvals"):
         assert sign.search((await client.get(path)).text), path
     assert "approve" not in {action.name for action in ACTIONS}, "a page has no key of a second operator"
+
+
+async def test_a_calling_agents_key_is_revoked_by_its_row(container: Container, client: httpx.AsyncClient) -> None:
+    instance = container.instance_list.read()[0].instance
+    rows = AgentCallers(container.registry._database, KEYS)
+    caller, _ = rows.add(
+        instance.user_id, instance.id, "1", WORDS, name=WORDS, push_hosts=[f"{WORDS}.example"], may_approve=False
+    )
+    assert caller is not None
+    path = f"/console/callers/{caller.id}/change/revoke"
+    listed, preview = (await client.get("/console/callers")).text, (await client.get(path)).text
+    assert (f'href="{path}"' in listed, "0 of its 0 tasks" in preview) == (True, True)
+    assert f"hermesops user caller revoke {caller.id} --reason WHY" in preview
+    subject = await subject_of(container, About.CALLER, caller.id)
+    connected = cast("Connected", SimpleNamespace(container=container))
+    begun = await RevokeCallerWork().begin(connected, ActionRequest(subject, reason="its host is away"))
+    assert begun.page == subject.page
+    [record] = container.calling_agents.list()
+    assert record.state is CallerState.REVOKED
+    of_user = {"user": instance.user_id}
+    listed, preview = (await client.get("/console/callers", params=of_user)).text, (await client.get(path)).text
+    assert (f'href="{path}"' in listed, "revoked already" in preview, WORDS in listed + preview) == (False, True, False)
+
+
+async def test_an_operation_that_has_not_ended_is_listed_however_many_have(
+    container: Container, client: httpx.AsyncClient, clock: TurnedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "_LISTED", 2)
+    registry, instances = container.registry, [row.instance for row in container.instance_list.read()[:6]]
+
+    def opened(instance: Instance, kind: OperationKind) -> Operation:
+        return registry.operations.open(kind, instance_subject(instance.id), intent={}, instance_id=instance.id)
+
+    stuck = [opened(instance, OperationKind.RESTART) for instance in instances[:3]]
+    for instance in instances[3:]:
+        clock.turn(1)
+        registry.operations.finish(opened(instance, OperationKind.REBOOT).id, OperationStatus.DONE, "")
+    page = (await client.get("/console/operations")).text
+    running, _, ended = page.partition("<h2>Ended")
+    assert (running.count('id="operation-'), ended.count('id="operation-')) == (2, 2)
+    assert "2 older: " in running, "one is of the rollout"
+    assert not any(f'id="operation-{operation.id}"' in ended for operation in stuck)
 
 
 async def test_a_list_is_that_of_its_command(container: Container, client: httpx.AsyncClient) -> None:

@@ -20,10 +20,11 @@ from hermesops.console.front import CONTENT_SECURITY_POLICY
 from hermesops.console.operators.gate import COOKIE, SIGN_IN_COOKIE
 from hermesops.console.operators.roles import role_needed
 from hermesops.console.operators.sessions import ASKED_S, IDLE_S, LIFE_S, digest
+from hermesops.console.sources import Snapshot, Sources, Topic
 from hermesops.console.topics.listings import LISTINGS, OF_OPERATORS
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.vendors.issuer import OPERATORS, Person
-from hermesops.model.access.console_operator import RECENT_S, Role
+from hermesops.model.access.console_operator import RECENT_S, ConsoleOperator, Role
 from hermesops.model.rollout.records import RolloutId, RolloutState
 from hermesops.store.registry import Registry
 from hermesops.store.registry.open import migrate_registry
@@ -450,6 +451,49 @@ async def test_an_issuer_that_is_away_lets_nobody_in_and_ends_no_session(
         patched.setattr(console.gate.sessions._issuer, "refreshed", away)
         assert (await vera.get("/console/")).status_code == 503
     assert (await vera.get("/console/")).status_code == 200
+
+
+@of_sqlite
+async def test_a_refresh_token_that_took_anothers_place_is_kept_while_the_issuers_keys_are_away(
+    console: ServedConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vera = await console.signed_in("vera")
+    console.clock.now += ASKED_S
+    sessions = console.gate.sessions
+    refreshed, used = sessions._issuer.refreshed, list[str]()
+
+    async def rotating(tokens: IssuedTokens) -> IssuedTokens:
+        """Each refresh token counts once."""
+        assert tokens.refresh not in used
+        used.append(tokens.refresh)
+        fresh = await refreshed(replace(tokens, refresh=used[0]))
+        return replace(fresh, refresh=f"{used[0]}-{len(used)}")
+
+    async def away(_token: str) -> ConsoleOperator:
+        raise UnavailableError("the issuer did not give its keys")
+
+    monkeypatch.setattr(sessions._issuer, "refreshed", rotating)
+    with monkeypatch.context() as patched:
+        patched.setattr(sessions._tokens, "operator_of", away)
+        assert (await vera.get("/console/runbooks")).status_code == 503
+    assert (await vera.get("/console/runbooks")).status_code == 200
+    assert len(used) == 2
+
+
+@of_sqlite
+async def test_a_page_is_given_whole_though_the_issuer_is_to_be_asked_again_meanwhile(
+    console: ServedConsole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vera = await console.signed_in("vera")
+    show = Sources.snapshot
+
+    async def slow(sources: Sources, topic: Topic) -> Snapshot:
+        console.clock.now += ASKED_S
+        return await show(sources, topic)
+
+    monkeypatch.setattr(Sources, "snapshot", slow)
+    response = await vera.get("/console/instances")
+    assert (response.status_code, "</html>" in response.text) == (200, True)
 
 
 @of_sqlite

@@ -79,6 +79,7 @@ def test_two_builds_of_a_tag_are_one_release_that_says_what_it_brings(shop: Work
     assert other.store.held == shop.store.held
 
 
+@pytest.mark.turns(20)
 def test_a_release_brings_a_python_that_its_machines_lack(shop: Workshop) -> None:
     shape = small_agent()
     shape.pythons = ">=3.11,<3.12"

@@ -58,6 +58,7 @@ def test_an_alert_does_what_its_cases_say(alert: str, program: Path, tmp_path: P
     assert not any(names), "\n".join(names)
 
 
+@pytest.mark.turns(8)
 def test_no_rule_cannot_be_evaluated_over_bad_series(program: Path, tmp_path: Path) -> None:
     cases = [case for cases in CASES.values() for case in cases if case.kind is Kind.HOSTILE]
     assert promtool.unevaluated(program, tmp_path, cases, every_s=300) == ""

@@ -14,6 +14,8 @@ from tests.support.documents.dashboard_picture import Span
 from tests.support.real.monitoring import prometheus
 from tests.support.suite.prerequisites import require
 
+pytestmark = pytest.mark.turns(15)
+
 FOLDER = assets.folder("roles") / "hermes_platform_monitoring/files/dashboards"
 VALUES = {"instance": fleet_past.SHOWN}
 

@@ -72,6 +72,7 @@ PREVIEWS: Mapping[str, frozenset[Row]] = {
     "tests/e2e/test_console_actions.py": _INSTANCES | _ROLLOUTS | _OTHERS,
     "tests/e2e/test_console_upkeep.py": _UPKEEP,
     "tests/contract/console/test_alert_actions.py": _ALERTS,
+    "tests/contract/console/test_caller_actions.py": frozenset({(About.CALLER.value, "revoke")}),
 }
 """Rows of the table of actions whose preview or refusal a module compares with that of the command."""
 
@@ -80,6 +81,7 @@ OUTCOMES: Mapping[str, frozenset[Row]] = {
     "tests/unit/console/test_same_requests.py": _ROLLOUTS,
     "tests/e2e/test_console_upkeep.py": _UPKEEP,
     "tests/contract/console/test_alert_actions.py": _ALERTS,
+    "tests/contract/console/test_caller_actions.py": frozenset({(About.CALLER.value, "revoke")}),
 }
 """Rows whose outcome a module compares with that of the command."""
 

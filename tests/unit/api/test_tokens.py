@@ -177,3 +177,17 @@ async def test_an_issuer_that_is_away_keeps_the_keys_at_hand(tokens: Tokens, key
     clock.now += 31
     with pytest.raises(UnavailableError, match="does not answer"):
         await tokens.user_of(token(keys, "k2"))
+
+
+async def test_a_valid_token_is_not_refused_while_its_issuers_keys_cannot_be_had(
+    tokens: Tokens, keys: Keys, clock: Clock
+) -> None:
+    keys.is_away = True
+    for _ in range(3):
+        with pytest.raises(UnavailableError):
+            await tokens.user_of(token(keys))
+        clock.now += 10
+    assert keys.fetches == 1, "asked once in half a minute"
+    keys.is_away = False
+    clock.now += 10
+    assert await tokens.user_of(token(keys)) == USER

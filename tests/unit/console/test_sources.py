@@ -1,14 +1,18 @@
 """A shape is read once for all who look at it, and a failure is kept for nobody."""
 
 import asyncio
+import time
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from hermesops.base.waiting import pause_blocking
 from hermesops.console import sources as module
 from hermesops.console.sources import Sources, Topic
 from hermesops.errors import UnavailableError, UsageError
+from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts
 
 
 class Directory:
@@ -17,7 +21,10 @@ class Directory:
     reads = 0
     is_away = False
 
-    def recent(self, _most: int) -> list[object]:
+    def list(self) -> tuple[object, ...]:
+        return ()
+
+    def recent(self, _most: int) -> Sequence[object]:
         self.reads += 1
         if self.is_away:
             raise UnavailableError("away")
@@ -58,7 +65,7 @@ async def test_a_failure_is_not_kept(sources: Sources, directory: Directory) -> 
     with pytest.raises(UnavailableError, match="away"):
         await sources.snapshot(Topic("operations"))
     directory.is_away = False
-    assert (await sources.snapshot(Topic("operations"))).shape["operations"] == []
+    assert (await sources.snapshot(Topic("operations"))).shape["ended"] == []
 
 
 async def test_shapes_are_bounded_however_many_addresses_are_typed(sources: Sources) -> None:
@@ -75,26 +82,71 @@ async def test_an_unknown_topic_is_refused(sources: Sources) -> None:
 async def test_the_more_pages_are_open_the_longer_each_shape_counts(
     sources: Sources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = 0.0
+    clock, took_s = 0.0, 0.5
 
-    def read(_topic: Topic) -> Any:  # noqa: ANN401 - a coroutine
-        async def shape() -> dict[str, Any]:
-            nonlocal clock
-            clock += 1.0
-            return {}
+    async def read(_topic: Topic) -> tuple[dict[str, Any], str, float]:
+        nonlocal clock
+        clock += 5.0  # with its waiting for others
+        return {}, "digest", took_s
 
-        return shape()
+    async def counts_s(topic: Topic) -> float:
+        await sources.snapshot(topic)
+        return sources._kept[topic].until - clock
 
     sources._monotonic = lambda: clock
+    monkeypatch.setattr(module, "_WATCHED_S", 60.0)
     monkeypatch.setattr(sources, "_read", read)
-    topics = [Topic("operations", str(number)) for number in range(3)]
-    for topic in topics:
-        await sources.snapshot(topic)
-    assert [sources._kept[topic].until - read_at for topic, read_at in zip(topics, (1, 2, 3), strict=True)] == [
-        4,
-        8,
-        12,
-    ]
-    clock += 60
-    await sources.snapshot(topics[0])
-    assert sources._kept[topics[0]].until == clock + 4, "pages that are closed count for nothing"
+    topics = [Topic("operations", str(number)) for number in range(4)]
+    assert [await counts_s(topic) for topic in topics] == [2, 4, 6, 6], "six seconds at most"
+    clock += 120
+    assert await counts_s(topics[0]) == 2, "pages that are closed count for nothing"
+
+
+async def test_waiting_for_a_source_makes_no_page_older(directory: Directory, sources: Sources) -> None:
+    def slow(_most: int) -> Sequence[object]:
+        pause_blocking(0.6)  # a database that is busy with others
+        return []
+
+    directory.recent = slow  # type: ignore[method-assign]  # a list that is read slowly
+    snapshot = await sources.snapshot(Topic("operations"))
+    kept = sources._kept[Topic("operations")]
+    assert kept.snapshot is snapshot
+    assert kept.until - time.monotonic() < 1.0
+
+
+class Monitoring:
+    """Monitoring that answers once it may."""
+
+    asked = 0
+
+    def __init__(self) -> None:
+        self.may_answer = asyncio.Event()
+
+    async def known(self) -> KnownAlerts:
+        self.asked += 1
+        await self.may_answer.wait()
+        return KnownAlerts(unread=f"answer {self.asked}")
+
+
+async def test_monitoring_that_hangs_delays_no_page_and_its_alerts_become_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_ALERTS_WAIT_S", 0.05)
+    monitoring, now = Monitoring(), 100.0
+    container: Any = SimpleNamespace(monitoring=SimpleNamespace(is_known=True), alerts=lambda: monitoring)
+    sources = Sources(container)
+    sources._monotonic = lambda: now
+    assert (await sources.alerts()).unread == "monitoring has not answered yet"
+    monitoring.may_answer.set()
+    assert {known.unread for known in await asyncio.gather(*(sources.alerts() for _ in range(9)))} == {"answer 1"}
+    monitoring.may_answer.clear()
+    now += 2.9
+    assert ((await sources.alerts()).unread, monitoring.asked) == ("answer 1", 1)
+    now += 0.2
+    assert [(await sources.alerts()).unread for _ in range(3)] == ["answer 1"] * 3, "the last ones, while it is asked"
+    assert monitoring.asked == 2
+    sources._alerts = KnownAlerts()
+    now += 10
+    assert (await sources.alerts()).unread == "monitoring has not answered for 10 s"
+    monitoring.may_answer.set()
+    assert (await sources.alerts()).unread == "answer 2"

@@ -121,7 +121,7 @@ class Alerts:
             and (alert.severity in chosen or (alert.severity is None and not severities))
             and (instance is None or alert.instance == instance.id)
         ]
-        users = self.users() if any(alert.instance for alert in firing) else {}
+        users = await asyncio.to_thread(self.users) if any(alert.instance for alert in firing) else {}
         shown = (replace(self._open(alert, users, firing), acknowledged=acknowledged(alert)) for alert in chosen_alerts)
         return tuple(_as_it_ends(alert, ending=ending(alert.alert)) for alert in shown)
 

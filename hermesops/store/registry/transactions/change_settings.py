@@ -1,6 +1,7 @@
 """Changes an instance's settings: the settings, the operation and the audit entry, in one transaction."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hermesops.model.access.masking import changed, outline
 from hermesops.model.fleet.instance import InstanceSettings
@@ -34,7 +35,8 @@ class SettingsTransactions(Repository):
         """Replace the settings and open the operation that applies them, or return the unfinished one.
 
         The caller holds the lease of ``subject``. An unfinished change to other settings is abandoned. The settings
-        before are the last ones with a successful operation, never those that the machine rejected.
+        before are the last ones with a successful operation, never those that the machine rejected. A key that its
+        user removed is in neither: nothing goes back to it.
         """
         with self._database.writing() as connection:
             before = self._secrets.settings_in(connection, instance_id, lock=True)
@@ -45,11 +47,13 @@ class SettingsTransactions(Repository):
                     "settings": self._secrets.seal_settings_in(connection, settings, "settings", instance_id),
                     "settings_revision": instance_details.c.settings_revision + 1,
                 }
-                if last is None or last.status is OperationStatus.DONE:
+                is_proved = last is None or last.status is OperationStatus.DONE
+                kept = before if is_proved else self._secrets.settings_before_in(connection, instance_id)
+                if kept is not None:
                     values["settings_before"] = self._secrets.seal_settings_in(
-                        connection, before, "settings_before", instance_id
+                        connection, kept if settings.provider else _keyless(kept), "settings_before", instance_id
                     )
-                elif not last.status.has_ended:
+                if last is not None and not last.status.has_ended:
                     self._operations.move_in(
                         connection, last.id, status=OperationStatus.ABANDONED, outcome="other settings were chosen"
                     )
@@ -64,3 +68,7 @@ class SettingsTransactions(Repository):
                     why=why,
                 )
             return self._operations.open_in(connection, _KIND, subject, intent=intent, instance_id=instance_id)
+
+
+def _keyless(settings: InstanceSettings) -> InstanceSettings:
+    return replace(settings, provider=None)

@@ -204,7 +204,7 @@ REFUSED: Mapping[str, tuple[Callable[[LocalIssuer], str], str, str]] = {
         "needs a sign-in of the last 10 minutes",
     ),
     "an admin's whose sign-in is to come": (
-        lambda issuer: issuer.id_token(ADELE, auth_time=issuer._clock() + 3600),
+        lambda issuer: issuer.id_token(ADELE, auth_time=issuer._clock() + 60),
         "terminate",
         "needs a sign-in of the last 10 minutes",
     ),

@@ -30,6 +30,7 @@ from hermesops.model.fleet.user import User
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, OperationId, user_id_from_alias
 from hermesops.model.operation import LEASE_S, LeaseHeldError, LeaseLostError, Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
+from hermesops.model.providers.choice import ProviderChoice
 from hermesops.store.registry import Registry, open_registry
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import sealed_cells
@@ -340,6 +341,21 @@ def test_settings_come_back_as_they_were(registry: Registry) -> None:
     )
     choose(registry, instance, chosen)
     assert registry.instance_secrets.settings(instance.id) == chosen
+
+
+def test_a_key_that_its_user_removed_is_nothing_to_go_back_to(registry: Registry, clock: TurnedClock) -> None:
+    instance = placed(registry)
+    provider = ProviderChoice("own", "m", "k" * 30, "https://a.example/v1")
+    own = InstanceSettings(personality="1", provider=provider)
+    other = dataclasses.replace(own, provider=dataclasses.replace(provider, model="n"))
+    registry.operations.finish(choose(registry, instance, own).id, OperationStatus.DONE, "")
+    clock.turn(1)
+    rejected = choose(registry, instance, other)
+    assert registry.instance_secrets.settings_before(instance.id) == own, "another provider can be taken back"
+    clock.turn(1)
+    choose(registry, instance, dataclasses.replace(other, provider=None))
+    assert registry.operations.get(rejected.id).status is OperationStatus.ABANDONED
+    assert registry.instance_secrets.settings_before(instance.id) == dataclasses.replace(own, provider=None)
 
 
 def test_the_settings_before_are_kept_until_others_have_proved_themselves(

@@ -341,7 +341,11 @@ class InstanceSecretRepository(Repository):
     def settings_before(self, instance_id: InstanceId) -> InstanceSettings | None:
         """The last settings before the present ones that a machine accepted; ``None`` when never changed."""
         with self._database.reading() as connection:
-            sealed = details_in(connection, instance_id).settings_before
+            return self.settings_before_in(connection, instance_id)
+
+    def settings_before_in(self, connection: sa.Connection, instance_id: InstanceId) -> InstanceSettings | None:
+        """``settings_before`` within a transaction."""
+        sealed = details_in(connection, instance_id).settings_before
         return self._open_settings(sealed, "settings_before", instance_id) if sealed else None
 
     def settings_in(
