@@ -18,5 +18,6 @@ class ConsoleContainer(Container):
     operator_tokens = cached_property(parts.console.operator_tokens)
     operator_request_rows = cached_property(parts.console.operator_request_rows)
     issuer_client = cached_property(parts.console.issuer_client)
+    own_model_provider = parts.console.unread_model_provider
     connect = no_machine
     vendor = no_vendor

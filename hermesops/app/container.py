@@ -162,6 +162,7 @@ class Container:
     stack_ups = cached_property(parts.cells.stack_ups)
     read_costs = cached_property(parts.cells.read_costs)
     pool_machines = cached_property(parts.cells.pool_machines)
+    pool_previews = cached_property(parts.cells.pool_previews)
 
     # Instances
 
@@ -171,6 +172,7 @@ class Container:
     masked_settings = cached_property(parts.instances.masked_settings)
     model_providers = cached_property(parts.instances.model_providers)
     instance_report = parts.instances.instance_report
+    own_model_provider = parts.instances.own_model_provider
     termination_policy = cached_property(parts.instances.termination_policy)
     token_directory = cached_property(parts.instances.token_directory)
     model_token_revocation = cached_property(parts.instances.model_token_revocation)

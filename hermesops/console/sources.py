@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from hermesops.console.topics import READERS, fleet
 from hermesops.console.topics.listings import LISTINGS
 from hermesops.errors import Hint, UsageError
-from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts
+from hermesops.observability.telemetry.alerts.shown_alerts import KnownAlerts, KnownSilences
 from hermesops.observability.telemetry.metrics.history import History, Past, history_of
 from hermesops.views.observability import alerts as alert_shapes
 
@@ -63,6 +63,10 @@ _REASONS = re.compile(r'"reasons": (?:"(?:[^"\\]|\\.)*"|\[(?:[^"\]]|"(?:[^"\\]|\
 """Reasons in JSON: a text, or texts."""
 
 _DIGITS = re.compile(r"\d+")
+
+
+_SILENCES = 200
+"""Silences that a page lists, the one that ends first before others."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +124,8 @@ class Sources:
     _alerts: KnownAlerts = field(default_factory=lambda: KnownAlerts(unread="monitoring has not answered yet"))
     _alerts_at: float = -math.inf
     _asking: "asyncio.Task[KnownAlerts] | None" = None
+    _silences: KnownSilences = field(default_factory=lambda: KnownSilences(unread="monitoring has not answered yet"))
+    _asking_silences: "asyncio.Task[KnownSilences] | None" = None
     _histories: dict[Past, tuple[History, float]] = field(default_factory=dict)
     _histories_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _monotonic: "Callable[[], float]" = time.monotonic
@@ -198,19 +204,36 @@ class Sources:
         if topic.kind == "fleet":
             read = partial(fleet.shown, self.container, topic.name, await self.alerts())
         elif topic.kind == "alerts":
-            read = partial(self._open_alerts, await self.alerts())
+            read = partial(self._open_alerts, await self.alerts(), await self._known_silences())
         elif reader := READERS.get(topic.kind):
             read = partial(reader, self.container, topic.name)
         else:
             raise UsageError(f"there is no page about {topic.kind!r}")
         return await asyncio.to_thread(_timed, read)
 
-    def _open_alerts(self, known: KnownAlerts) -> Mapping[str, Any]:
+    async def _known_silences(self) -> KnownSilences:
+        """Silences that hold or are to come, or why they are not known; an answer that comes later is shown later."""
+        if not self.container.monitoring.is_known:
+            return KnownSilences()
+        if self._asking_silences is None:
+            self._asking_silences = asyncio.create_task(self.container.alerts().known_silences())
+        asking = self._asking_silences
+        await asyncio.wait([asking], timeout=_ALERTS_WAIT_S)
+        if asking.done():
+            self._silences, self._asking_silences = asking.result(), None
+        return self._silences
+
+    def _open_alerts(self, known: KnownAlerts, silences: KnownSilences) -> Mapping[str, Any]:
         at = self.container.now()
+        users = self.container.alerts().users() if silences.silences else {}
+        first = silences.silences[:_SILENCES]
         return {
             "has_monitoring": self.container.monitoring.is_known,
             "unread": known.unread or None,
             "alerts": [alert_shapes.alert(alert, at) for alert in known.open],
+            "silences": [{**alert_shapes.silence(row), "what": alert_shapes.matched(row, users)} for row in first],
+            "silence_count": len(silences.silences),
+            "silences_unread": silences.unread or None,
         }
 
 

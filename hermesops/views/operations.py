@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hermesops.model.operation import Lease, Operation, OperationStep
-    from hermesops.store.operations.directory import OperationHistory
+    from hermesops.store.operations.directory import AbandonPreview, OperationHistory
     from hermesops.store.operations.intent import AbandonNote
     from hermesops.store.operations.worker import Tally
 
@@ -47,6 +47,16 @@ def history(shown: "OperationHistory") -> dict[str, object]:
         ],
         "hint": shown.next or None,
     }
+
+
+def continuation_preview(shown: "OperationHistory") -> dict[str, object]:
+    """An operation that could be continued, with its history."""
+    return {"operation": history(shown)}
+
+
+def abandon_preview(preview: "AbandonPreview") -> dict[str, object]:
+    """An operation that could be abandoned: its history, and everything that it would leave behind."""
+    return {"operation": history(preview.history), "left": preview.left.what, "hint": preview.left.next}
 
 
 def unfinished(stopped: "Sequence[Operation]", at_work: int) -> dict[str, object]:

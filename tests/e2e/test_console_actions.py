@@ -3,9 +3,8 @@
 Two agents of one simulated world go through the same life, one by pages and one by commands.
 """
 
-import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -16,11 +15,12 @@ import pytest
 from hermesops.agents.instances.preview.change_preview import step_key
 from hermesops.app import Container
 from hermesops.base.waiting import Pending, until
-from hermesops.console.actions.action import About, Action, ActionRequest
+from hermesops.console.actions.action import About, ActionRequest
 from hermesops.console.actions.running import RunningActions
 from hermesops.console.actions.table import about, find, subject_of
-from hermesops.model.operation import OperationStatus
+from hermesops.model.operation import Operation, OperationStatus
 from hermesops.model.rollout.records import RolloutId, RolloutState
+from tests.support.pages.comparison import REASON, Compared, Comparison, lasting
 from tests.support.pages.console import OWN, console_client, container_of
 from tests.support.real.commands.command import Command, local_world
 from tests.support.releases.simulated import built
@@ -29,7 +29,7 @@ from tests.support.vendor.outside_changes import delete_behind_its_back
 pytestmark = pytest.mark.turns(150)
 
 PAGE, COMMAND = "ada", "bob"
-REASON = "a test"
+START = "/console/change/start-rollout"
 
 LIFE: tuple[tuple[str, dict[str, str]], ...] = (
     ("restart", {}),
@@ -48,9 +48,6 @@ LIFE: tuple[tuple[str, dict[str, str]], ...] = (
     ("terminate", {"now": "on"}),
 )
 """Actions in their order, each with its values."""
-
-_CHANGING = {"usual_s", "down_s", "ends_at", "since"}
-"""Fields of a preview that differ from one moment to the next."""
 
 
 @pytest.fixture(scope="module")
@@ -72,38 +69,24 @@ async def client(container: Container) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-def lasting(value: Any, *users: str) -> Any:  # noqa: ANN401 - JSON
-    """A preview without moments, ids and users."""
-    match value:
-        case dict():
-            return {key: lasting(part, *users) for key, part in value.items() if key not in _CHANGING}
-        case list() | tuple():
-            return [lasting(part, *users) for part in value]
-        case str():
-            for user in users:
-                value = step_key(value, user)
-            return re.sub(r"^(ada|bob)$", "USER", value)
-        case _:
-            return value
+@pytest.fixture(scope="module")
+def compared() -> Compared:
+    return Compared()
 
 
-async def of_page(container: Container, action: Action, subject_id: str, values: Mapping[str, str]) -> Any:  # noqa: ANN401 - JSON
-    """The preview that a page shows, as JSON."""
-    subject = await subject_of(container, action.about, subject_id)
-    preview = await action.work.preview(container, ActionRequest(subject, values))
-    return json.loads(json.dumps(preview.shape, default=str))
+async def offers(client: httpx.AsyncClient, path: str, *names: str, alone: bool = False) -> None:
+    """Wait until a page, which is some seconds old, offers these actions.
 
+    Args:
+        alone: Whether it offers no others.
+    """
 
-async def words_of(container: Container, action: Action, subject_id: str, values: Mapping[str, str]) -> tuple[str, ...]:
-    subject = await subject_of(container, action.about, subject_id)
-    return action.command(ActionRequest(subject, values, REASON))
+    async def look() -> bool | Pending[bool]:
+        offered = set(re.findall(r'id="do-([a-z-]+)"', (await client.get(path)).text))
+        is_so = offered == {*names} if alone else offered >= {*names}
+        return True if is_so else Pending(f"offered: {offered}")
 
-
-async def post(client: httpx.AsyncClient, path: str, values: Mapping[str, str], typed: str) -> str:
-    """Begin an action by its page; the path of the page that it leads to."""
-    response = await client.post(path, data={**values, "reason": REASON, "typed": typed}, headers=OWN)
-    assert response.status_code == 200, response.text
-    return response.headers["hx-redirect"]
+    await until(look, what=f"{path} offers {names}", timeout_s=30, every_s=0.2)
 
 
 async def ended(container: Container, operation_id: str) -> OperationStatus:
@@ -129,27 +112,21 @@ def whoever(container: Container, operation_id: str) -> set[str]:
 
 
 async def test_each_action_of_an_instance_is_its_command(
-    world: Command, container: Container, client: httpx.AsyncClient
+    world: Command, container: Container, client: httpx.AsyncClient, compared: Compared
 ) -> None:
     # The size of a machine is no operation: test_console_upkeep.py accepts one.
     assert {name for name, _ in LIFE} | {"accept-size"} == set(about(About.INSTANCE))
     ids = {user: container.instances.find(user).id for user in (PAGE, COMMAND)}
-    actor = container.registry.actor
+    actor, pages = container.registry.actor, Comparison(container, client, world.run, compared)
     for name, values in LIFE:
-        action = about(About.INSTANCE)[name]
-        words = {user: await words_of(container, action, ids[user], values) for user in ids}
         path = f"/console/instances/{ids[PAGE]}/change/{name}"
-        text = (await client.get(path, params=values)).text
-        assert "Refused now" not in text, (name, text)
-        shape = await of_page(container, action, ids[PAGE], values)
-        if name != "back-up":
-            dry = (await world.ok(*words[COMMAND], "--dry-run", "--json")).json
-            assert lasting(shape, PAGE) == lasting({key: dry[key] for key in shape}, COMMAND), name
-        page = await post(client, path, values, PAGE)
+        await offers(client, f"/console/instances/{ids[PAGE]}", name)
+        assert not await pages.preview(path, values, twin=ids[COMMAND], users=(PAGE, COMMAND)), name
+        page = await pages.begin(path, PAGE, values)
         operation_id = page.rpartition("/")[2]
         assert await ended(container, operation_id) is OperationStatus.DONE, name
-        yes = ("--yes",) if action.destroys else ()
-        await world.ok(*words[COMMAND], *yes, "--json")
+        command = await pages.command(path, values, twin=ids[COMMAND])
+        assert command.exit_code == 0, str(command)
         newest = container.operation_directory.of_instance(ids[COMMAND], 1)[0]
         assert done(container, operation_id, PAGE) == done(container, newest.id, COMMAND), name
         assert whoever(container, operation_id) == {f"{actor} via console"}, name
@@ -184,53 +161,42 @@ async def came(container: Container, rollout_id: str, *states: RolloutState) -> 
     await until(look, what=f"{rollout_id} is {states}", timeout_s=120, every_s=0.1)
 
 
-async def test_a_bad_release_halts_and_is_rolled_back_by_pages_alone(fleet: Command) -> None:
+async def test_a_bad_release_halts_and_is_rolled_back_by_pages_alone(fleet: Command, compared: Compared) -> None:
     container = container_of(fleet.environ)
     bad = await built(fleet, "bad", "start:1.0")
     async with console_client(container) as client:
-        start = find(About.FLEET, "start-rollout")
-        assert start is not None
-        values = {**QUICK, "release": bad}
-        words = await words_of(container, start, "", values)
-        dry = (await fleet.ok(*words, "--dry-run", "--json")).json["preview"]
-        assert await of_page(container, start, "", values) == dry
-        page = await client.get("/console/change/start-rollout", params=values)
-        assert all(text in page.text for text in (bad, dry["canaries"][0], "Worst case"))
+        pages, start, values = Comparison(container, client, fleet.run, compared), START, {**QUICK, "release": bad}
+        assert not await pages.preview(start, values)
+        page = await client.get(start, params=values)
+        assert all(text in page.text for text in (bad, "user-", "Worst case"))
 
-        rollout = await post(client, "/console/change/start-rollout", values, "")
+        rollout = await pages.begin(start, values=values)
         rollout_id = rollout.rpartition("/")[2]
         await came(container, rollout_id, RolloutState.HALTED)
         shown = (await client.get(rollout)).text
         assert all(text in shown for text in ("halted", "stops at", "batch ended", REASON, "user-"))
 
-        for name in ("retry", "promote", "abort", "pause", "resume"):
-            action = about(About.ROLLOUT)[name]
-            words = await words_of(container, action, rollout_id, {})
-            ran = await fleet.run(*words, "--dry-run", "--json")
-            text = (await client.get(f"{rollout}/change/{name}")).text
-            assert ("Refused now" in text) == bool(ran.exit_code), name
-            if not ran.exit_code:
-                shape = await of_page(container, action, rollout_id, {})
-                assert shape == {key: ran.json[key] for key in shape}, name
-
-        roll_back = about(About.ROLLOUT)["roll-back"]
-        words = await words_of(container, roll_back, rollout_id, {})
-        dry = (await fleet.ok(*words, "--dry-run", "--json")).json
-        assert (await of_page(container, roll_back, rollout_id, {}))["agents"] == dry["agents"]
+        for name in about(About.ROLLOUT):
+            assert await pages.preview(f"{rollout}/change/{name}") == (name in {"pause", "resume"}), name
+        await offers(client, rollout, "promote", "retry", "abort", "roll-back", alone=True)
         refused = await client.post(f"{rollout}/change/roll-back", data={"reason": REASON}, headers=OWN)
         assert (refused.status_code, f"type {rollout_id} to confirm" in refused.text) == (422, True)
-        await post(client, f"{rollout}/change/roll-back", {}, rollout_id)
+        await pages.begin(f"{rollout}/change/roll-back", rollout_id)
         await came(container, rollout_id, RolloutState.ROLLED_BACK)
+        await offers(client, rollout, alone=True)
+        for name in about(About.ROLLOUT):
+            assert await pages.preview(f"{rollout}/change/{name}"), name
     status = (await fleet.ok("rollout", "status", rollout_id, "--json")).json
     assert not any(target["on_release"] for target in status["targets"])
 
 
-async def test_a_rollout_is_paused_resumed_promoted_frozen_and_aborted_by_pages(fleet: Command) -> None:
+async def test_a_rollout_is_paused_resumed_promoted_and_frozen_by_pages(fleet: Command, compared: Compared) -> None:
     container = container_of(fleet.environ)
     good = await built(fleet, "good")
     async with console_client(container) as client:
         values = {**QUICK, "release": good, "soak": "1h", "stages": "25%,100%"}
-        rollout = await post(client, "/console/change/start-rollout", values, "")
+        pages = Comparison(container, client, fleet.run, compared)
+        rollout = await pages.begin(START, values=values)
         rollout_id = rollout.rpartition("/")[2]
         for name, given, state in (
             ("pause", {}, RolloutState.PAUSED),
@@ -238,23 +204,25 @@ async def test_a_rollout_is_paused_resumed_promoted_frozen_and_aborted_by_pages(
             ("promote", {"full": "on"}, RolloutState.DONE),
         ):
             await came(container, rollout_id, RolloutState.RUNNING, RolloutState.PAUSED)
-            action = about(About.ROLLOUT)[name]
-            words = await words_of(container, action, rollout_id, given)
-            dry = (await fleet.ok(*words, "--dry-run", "--json")).json
-            shape = await of_page(container, action, rollout_id, given)
-            assert shape == {key: dry[key] for key in shape}, name
-            assert await post(client, f"{rollout}/change/{name}", given, "") == rollout
+            await offers(client, rollout, name)
+            assert not await pages.preview(f"{rollout}/change/{name}", given), name
+            assert await pages.begin(f"{rollout}/change/{name}", values=given) == rollout
             await came(container, rollout_id, state)
         history = (await fleet.ok("rollout", "history", rollout_id, "--json")).json["changes"]
         assert [row["what"] for row in history if row["who"] == container.registry.actor] == [
             *("start", "pause", "resume", "promote")
         ]
 
-        assert await post(client, "/console/change/freeze", {"until": "12h"}, "") == "/console/rollouts"
+        await offers(client, rollout, "roll-back", alone=True)
+        freeze_all, until_noon = "/console/change/freeze", {"until": "12h"}
+        assert await pages.preview(freeze_all, {"until": "2020-01-01"}), "it has ended already"
+        assert not await pages.preview(freeze_all, until_noon)
+        assert await pages.begin(freeze_all, values=until_noon) == "/console/rollouts"
         [freeze] = (await fleet.ok("rollout", "freezes", "--json")).json["freezes"]
         assert (freeze["state"], freeze["reason"]) == ("holds", REASON)
         assert freeze["id"] in (await client.get("/console/rollouts")).text
-        await post(client, f"/console/freezes/{freeze['id']}/change/unfreeze", {}, "")
+        assert not await pages.preview(f"/console/freezes/{freeze['id']}/change/unfreeze")
+        await pages.begin(f"/console/freezes/{freeze['id']}/change/unfreeze")
         assert (await fleet.ok("rollout", "freezes", "--json")).json["freezes"] == []
 
 
@@ -288,25 +256,21 @@ async def broken(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comm
         yield command
 
 
-async def test_a_runbook_runs_by_its_page_as_by_its_command(broken: Command) -> None:
+async def test_a_runbook_runs_by_its_page_as_by_its_command(broken: Command, compared: Compared) -> None:
     container = container_of(broken.environ)
-    run = about(About.RUNBOOK)["run"]
     values = {"instance": "ada"}
     async with console_client(container) as client:
         await broken.ok("instance", "suspend", "ada", "--reason", "t")
-        words = await words_of(container, run, "instance-suspended", values)
-        dry = (await broken.ok(*(word for word in words if word != "--yes"), "--dry-run", "--json")).json
-        shape = await of_page(container, run, "instance-suspended", values)
-        assert [step["step"] for step in shape["steps"]] == [step["step"] for step in dry["steps"]]
-        path = "/console/runbooks/instance-suspended"
+        pages, path = Comparison(container, client, broken.run, compared), "/console/runbooks/instance-suspended"
+        assert not await pages.preview(f"{path}/change/run", values)
         assert "hermesops instance resume ada" in (await client.get(path, params=values)).text
-        page = await post(client, f"{path}/change/run", values, "")
+        page = await pages.begin(f"{path}/change/run", values=values)
         text = await ran(client, page)
         assert "done: each step had the expected result" in text
         assert "hermesops instance resume ada" in text
 
         await broken.ok("instance", "suspend", "ada", "--reason", "t")
-        await broken.ok(*words)
+        assert (await pages.command(f"{path}/change/run", values)).exit_code == 0
         by_command, by_page = (await transcripts(broken))[:2]
         assert by_page["after"]["steps"] != []
         assert [(step["step"], step["outcome"]) for step in by_page["after"]["steps"]] == [
@@ -315,7 +279,7 @@ async def test_a_runbook_runs_by_its_page_as_by_its_command(broken: Command) -> 
         assert by_page["who"] == f"{by_command['who']} via console"
 
 
-async def test_a_machine_that_is_gone_is_replaced_by_pages_alone(broken: Command) -> None:
+async def test_a_machine_that_is_gone_is_replaced_by_pages_alone(broken: Command, compared: Compared) -> None:
     container = container_of(broken.environ)
     lost = container.instances.find("ada").machine_id
     await delete_behind_its_back(broken.home / "local" / "world", str(lost))
@@ -324,7 +288,8 @@ async def test_a_machine_that_is_gone_is_replaced_by_pages_alone(broken: Command
         assert all(text in drift for text in ("machine restorable", "backup restore ada --onto-new-machine"))
         [repair] = re.findall(r'href="/console/(instances/[^"]+/change/restore[^"]*)"', drift)
         assert "Preview</h2>" in (await client.get(f"/console/{repair}")).text
-        page = await post(client, "/console/runbooks/machine-gone/change/run", {"instance": "ada"}, "")
+        pages = Comparison(container, client, broken.run, compared)
+        page = await pages.begin("/console/runbooks/machine-gone/change/run", values={"instance": "ada"})
         assert "done: each step had the expected result" in await ran(client, page)
         instance_page = f"/console/instances/{container.instances.find('ada').id}"
         await until(partial(healthy, client, instance_page), what="ada is shown as healthy", timeout_s=60, every_s=0.5)
@@ -376,23 +341,42 @@ async def test_a_bulk_action_opens_an_operation_for_each_and_repeats_only_those_
             assert (await client.get(f"/console/bulk/restart?{query}")).status_code == 422, query
 
 
-async def test_an_operation_is_continued_and_abandoned_by_pages(world: Command) -> None:
+async def test_an_operation_is_continued_and_abandoned_by_pages(world: Command, compared: Compared) -> None:
     container = container_of(world.environ)
     await world.ok("provision", "cleo", "--plan", "light")
-    await world.ok("instance", "restart", "cleo", "--reason", "t", "--no-wait")
-    [left] = container.operation_directory.list(ended=False)
+
+    async def leave() -> Operation:
+        await world.ok("instance", "restart", "cleo", "--reason", "t", "--no-wait")
+        [left] = container.operation_directory.list(ended=False)
+        return left
+
     async with console_client(container) as client:
+        pages, left = Comparison(container, client, world.run, compared), await leave()
         path = f"/console/operations/{left.id}"
         shown = (await client.get(path)).text
         assert all(text in shown for text in ("Continue…", "Abandon…"))
-        assert await post(client, f"{path}/change/continue", {}, "") == path
+        assert not await pages.preview(f"{path}/change/continue")
+        assert await pages.begin(f"{path}/change/continue") == path
         assert await ended(container, left.id) is OperationStatus.DONE
-        assert "already" in (await client.get(f"{path}/change/abandon")).text
+        await offers(client, path, alone=True)
+        assert all([await pages.preview(f"{path}/change/{name}") for name in about(About.OPERATION)])
+        other = await leave()
+        assert (await pages.command(f"/console/operations/{other.id}/change/continue")).exit_code == 0
+        assert done(container, left.id, "cleo") == done(container, other.id, "cleo")
 
-        await world.ok("instance", "restart", "cleo", "--reason", "t", "--no-wait")
-        [left] = container.operation_directory.list(ended=False)
+        left = await leave()
         path = f"/console/operations/{left.id}"
         refused = await client.post(f"{path}/change/abandon", data={"reason": REASON, "typed": "x"}, headers=OWN)
         assert refused.status_code == 422
-        await post(client, f"{path}/change/abandon", {}, left.id[:8])
+        assert not await pages.preview(f"{path}/change/abandon")
+        await pages.begin(f"{path}/change/abandon", left.id[:8])
         assert container.operation_directory.get(left.id).status is OperationStatus.ABANDONED
+        other = await leave()
+        assert (await pages.command(f"/console/operations/{other.id}/change/abandon")).exit_code == 0
+        assert done(container, left.id, "cleo") == done(container, other.id, "cleo")
+
+
+def test_each_row_of_these_pages_was_compared_with_its_command(
+    compared: Compared, request: pytest.FixtureRequest
+) -> None:
+    compared.refuse_gaps(request)

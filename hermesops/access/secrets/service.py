@@ -10,7 +10,7 @@ from hermesops.access.registry_place import RegistryPlace
 from hermesops.access.secrets.catalog import REGISTRY_KEY, SecretSpec
 from hermesops.access.secrets.keyring.key_ring import parse_ring
 from hermesops.access.secrets.keyring.ring import Ring
-from hermesops.access.secrets.keyring.rotation import KeyRotation
+from hermesops.access.secrets.keyring.rotation import KeyRotation, RotationPreview
 from hermesops.access.secrets.store import Secrets
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.store.operations.leases.keeper import LeaseKeeper
@@ -67,6 +67,14 @@ class SecretChanges:
         """
         async with self.hold_lease(_SUBJECT):
             return await asyncio.to_thread(self._rotation().run, why=why)  # it may take longer than a lease lasts
+
+    def preview_registry_key(self) -> RotationPreview:
+        """The state from which a rotation begins or continues; nothing is changed.
+
+        Raises:
+            RefusedError: The registry's key is not at hand here.
+        """
+        return self._rotation().preview()
 
     async def prepare_registry_key(self) -> str:
         """Only add a key that other computers can be given before it is used; its id.

@@ -22,7 +22,7 @@ from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic
 from hermesops.agents.instances.remote.data_volume import refuse_without_room
 from hermesops.agents.instances.remote.power_control import PowerControl
-from hermesops.agents.instances.requests.eligibility import refuse_ineligible
+from hermesops.agents.instances.requests.eligibility import BACK_UP
 from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.agents.instances.workflows.copies.backup import BackUp
 from hermesops.agents.instances.workflows.copies.restore import Restore
@@ -155,7 +155,7 @@ class Backups:
             RefusedError: The instance was terminated, or has never started.
         """
         await self.keys.reach()
-        refuse_ineligible(BackupIntent, instance, self.opener.unfinished(instance))
+        BACK_UP.refuse(instance, self.opener.unfinished(instance))
         return self.opener.open(instance, BackupIntent(user=instance.title, why=why, reason=reason))
 
     async def save_first_record(self, instance: Instance) -> None:

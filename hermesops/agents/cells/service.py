@@ -6,9 +6,10 @@ from functools import partial
 
 from hermesops.agents.cells.bulk import CellRun, run_cells
 from hermesops.agents.cells.changes.environment_guard import Guards
-from hermesops.agents.cells.changes.guard import NO_OVERRIDES, Cost, Overrides
+from hermesops.agents.cells.changes.guard import NO_OVERRIDES, Overrides
 from hermesops.agents.cells.changes.preview import ChangePreview, refuse_moved
-from hermesops.agents.cells.changes.saved_previews import SavedPreviews
+from hermesops.agents.cells.changes.saved_previews import ApprovedPreview, SavedPreviews
+from hermesops.agents.cells.cost.bill import Cost
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.cells.workflow import StackUp, UpRequest
 from hermesops.errors import BrokenInvariantError, Hint, UsageError
@@ -74,8 +75,7 @@ class StackUps:
     async def _up(self, request: UpRequest, *, began: bool) -> UpResult:
         stacks = self.stacks
         if not request.saved:
-            if request.named != NO_OVERRIDES:
-                self.previews.refuse_unapproved(request.cell, "a change beyond the limits")
+            self._refuse_unapproved(request.cell, request.named)
             guard = partial(self.guards.judge, named=request.named, began=began)
             return await stacks.up(request.cell, named=request.named.machines, only=request.only, guard=guard)
         approved = self.previews.approved(request.saved, request.approval)
@@ -86,6 +86,33 @@ class StackUps:
 
         named = approved.preview.named
         return await stacks.up(request.cell, named=named, guard=refuse_anything_else, with_drift=True)
+
+    async def guard(self, named: Overrides, change_preview: ChangePreview) -> None:
+        """Refuse a run beyond the limits and the operator's overrides, or with overrides that need an approval.
+
+        Raises:
+            UsageError: A machine was named that the run would not destroy.
+            RefusedError: The message has the reasons, the hint the command that is allowed.
+        """
+        self._refuse_unapproved(change_preview.cell, named)
+        await self.guards.judge(change_preview, named)
+
+    def _refuse_unapproved(self, cell: CellName, named: Overrides) -> None:
+        if named != NO_OVERRIDES:
+            self.previews.refuse_unapproved(cell, "a change beyond the limits")
+
+    async def preview_saved(self, saved: str, approval: str) -> tuple[CellRun, Cost, ApprovedPreview]:
+        """Make a saved preview again, and compare; the changes, and the monthly cost before and after.
+
+        Raises:
+            UsageError: It is no saved preview.
+            RefusedError: It is outdated, something has changed since, or an approval is missing.
+        """
+        approved = self.previews.approved(saved, approval)
+        cell = approved.preview.cell
+        change_preview = await self.stacks.change_preview(cell, with_drift=True)
+        refuse_moved(approved.preview, self.previews.of_cell(change_preview))
+        return CellRun(cell, change_preview.preview.changes), await self.guards.cost(change_preview), approved
 
     async def _open(self, request: UpRequest) -> Operation:
         """Open an ``up``; an unfinished one with other arguments is abandoned, whatever the reasons of both."""
@@ -108,13 +135,22 @@ class ChosenCells:
     parallel: int
     chosen: tuple[Cell, ...]
 
-    async def preview(self, only: Collection[str]) -> tuple[tuple[CellRun, ...], Cost]:
-        """Preview ``up`` of each chosen cell, and the monthly cost of the fleet afterwards; changes nothing."""
+    async def preview(
+        self, only: Collection[str], *, guard: Callable[[ChangePreview], Awaitable[None]] | None = None
+    ) -> tuple[tuple[CellRun, ...], Cost]:
+        """Preview ``up`` of each chosen cell, and the monthly cost of the fleet afterwards; changes nothing.
+
+        Args:
+            guard: Raises for a cell whose run is refused; without it, changes beyond the limits are shown too.
+        """
         change_previews: list[ChangePreview] = []
 
         async def run(cell: CellName) -> Preview:
-            change_previews.append(await self.stacks.change_preview(cell, only=_machines(only)))
-            return change_previews[-1].preview
+            change_preview = await self.stacks.change_preview(cell, only=_machines(only))
+            if guard:
+                await guard(change_preview)
+            change_previews.append(change_preview)
+            return change_preview.preview
 
         return await self._changes_of(run), await self.guards.cost(*change_previews)
 
@@ -156,6 +192,12 @@ class ChosenCells:
     async def up(self, only: Collection[str], *, named: Overrides) -> tuple[CellRun, ...]:
         """Run ``up`` of each as an operation."""
         return await self._changes_of(lambda cell: self.ups.run(UpRequest(cell, _machines(only), named)))
+
+    async def preview_up(
+        self, only: Collection[str] = (), *, named: Overrides = NO_OVERRIDES
+    ) -> tuple[tuple[CellRun, ...], Cost]:
+        """Preview ``up`` of each with its guards: a cell whose run would be refused has the refusal as its error."""
+        return await self.preview(only, guard=partial(self.ups.guard, named))
 
     async def leave_up(self, only: Collection[str], *, named: Overrides) -> tuple[CellRun, ...]:
         """Leave ``up`` of each to the workers."""

@@ -142,6 +142,10 @@ class RunbookDrills:
         """Every fault with its newest drill."""
         return [(fault, last(self.registry, fault)) for fault in FAULTS]
 
+    def last(self, fault: Fault) -> LastDrill | None:
+        """The newest drill of a fault; ``None`` for none."""
+        return last(self.registry, fault)
+
     def choose(self, name: str) -> Fault:
         """The fault that a drill of this environment can bring about.
 
@@ -153,13 +157,24 @@ class RunbookDrills:
             RefusedError: It is about more than one machine, or only the local world can bring it about.
         """
         chosen = fault(name)
+        self._refuse_undrilled(chosen)
+        return chosen
+
+    def can_drill(self, fault: Fault) -> bool:
+        """Whether a drill of this environment can bring a fault about, as ``choose`` judges it."""
+        try:
+            self._refuse_undrilled(fault)
+        except RefusedError:
+            return False
+        return True
+
+    def _refuse_undrilled(self, chosen: Fault) -> None:
         if not chosen.is_drilled:
             hint = Hint(("runbook", "show", chosen.runbook), "repairs it; only tests inject it")
             raise RefusedError(f"{chosen.name} affects more than one machine", hint=hint)
         if chosen.needs_local and not self.is_local:
             hint = Hint(("drill", "list"), "lists the others")
             raise RefusedError(f"{chosen.name} can be injected in the local world only: {chosen.meaning}", hint=hint)
-        return chosen
 
     def run(self, fault: Fault, stage: Stage) -> DrillResult:
         """Break a machine of a warm pool, run the fault's runbook, verify, and destroy the machine.

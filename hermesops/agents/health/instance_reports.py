@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from hermesops.model.fleet.health import Judgement
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation
+from hermesops.model.providers.choice import ProviderChoice
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.rollout.release import RecordedRelease
 from hermesops.observability.telemetry.client import MonitoringClient
@@ -57,6 +58,19 @@ class OpenWork:
 
 
 @dataclass(frozen=True)
+class OwnProvider:
+    """The user's own model provider.
+
+    Attributes:
+        choice: Without its key; ``None`` for the platform's models.
+        problem: Why it is not known; empty where it is.
+    """
+
+    choice: ProviderChoice | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class InstanceReport:
     """Everything that is known of one instance now.
 
@@ -81,6 +95,7 @@ class InstanceReport:
     price: Decimal | None
     trends: Trends
     problem: str = ""
+    provider: OwnProvider = field(default_factory=OwnProvider)
 
 
 @dataclass(frozen=True)
@@ -92,6 +107,7 @@ class InstanceReports:
         monitoring: Its client; ``None`` where the environment has none.
         alerts: Its alerts; asked only where there is monitoring.
         price: The list price of a server type in a region, US dollars a month; ``None`` where it is not known.
+        provider: An instance's own model provider without its key; ``None`` for the platform's models.
     """
 
     registry: Registry
@@ -99,6 +115,7 @@ class InstanceReports:
     monitoring: Callable[[], MonitoringClient | None]
     alerts: "Callable[[], Alerts]"
     price: Callable[[str, str], Awaitable[Decimal | None]]
+    provider: Callable[[Instance], ProviderChoice | None] = lambda _: None
 
     async def of(self, instance: Instance) -> InstanceReport:
         """Ask vendor, machine and monitoring about an instance, all at once.
@@ -131,7 +148,14 @@ class InstanceReports:
             price=price,
             trends=last_hour,
             problem=problem,
+            provider=self._provider(instance),
         )
+
+    def _provider(self, instance: Instance) -> OwnProvider:
+        try:
+            return OwnProvider(self.provider(instance))
+        except HermesError as error:
+            return OwnProvider(problem=error.message)
 
     async def _alerts(self, instance: Instance, *, has_monitoring: bool) -> InstanceAlerts:
         if not has_monitoring:

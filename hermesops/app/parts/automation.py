@@ -67,6 +67,7 @@ def jobs(connected: "Connected") -> "Jobs":
         drills=connected.drills,
         rollouts=connected.rollouts,
         pools=connected.pools,
+        pool_previews=container.pool_previews,
         upkeep=connected.upkeep,
         proxy_tokens=connected.proxy_tokens,
         model_tokens=connected.model_tokens,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from hermesops.agents.cells.stack.stacks import CellStacks
     from hermesops.agents.cells.stack.state_repair import CellStates
     from hermesops.agents.pool.directory import PoolMachines
+    from hermesops.agents.pool.previews import PoolPreviews
     from hermesops.agents.pool.service import Pools
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
@@ -113,6 +114,13 @@ def pool_machines(container: "Container") -> "PoolMachines":
     from hermesops.agents.pool.directory import PoolMachines
 
     return PoolMachines(container.registry)
+
+
+def pool_previews(container: "Container") -> "PoolPreviews":
+    """Foresees drains and fillings of warm pools, and their cost."""
+    from hermesops.agents.pool.previews import PoolPreviews
+
+    return PoolPreviews(container.env.settings, container.registry, container.vendor)
 
 
 def pools(connected: "Connected") -> "Pools":

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.model.access.console_operator import ConsoleOperator
     from hermesops.model.access.operator_request import OperatorRequest
+    from hermesops.model.fleet.instance import Instance
+    from hermesops.model.providers.choice import ProviderChoice
     from hermesops.observability.telemetry.platform_monitoring import PlatformMonitoring
     from hermesops.store.registry import Registry
     from hermesops.store.registry.repositories.operator_links import OperatorLinkRepository
@@ -24,6 +26,18 @@ if TYPE_CHECKING:
 def readable_registry(container: "Container") -> "Registry":
     """The registry as its reader sees it. Raises as ``open_for_reading``."""
     return container.registry_place.open_for_reading()
+
+
+def unread_model_provider(container: "Container", instance: "Instance") -> "ProviderChoice | None":
+    """Refuses: a user's own provider is sealed with the settings, and this process opens nothing.
+
+    Raises:
+        UnavailableError: Always.
+    """
+    from hermesops.errors import UnavailableError
+
+    del container, instance
+    raise UnavailableError("this console reads no settings of agents")
 
 
 def monitoring(container: "Container") -> "PlatformMonitoring":

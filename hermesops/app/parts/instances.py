@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.errors import HermesError
     from hermesops.model.fleet.instance import Instance
+    from hermesops.model.providers.choice import ProviderChoice
 
 
 def instances(container: "Container") -> "Instances":
@@ -247,8 +248,18 @@ def instance_reports(connected: "Connected") -> "InstanceReports":
 
     container, price = connected.container, partial(list_price, connected.client)
     return InstanceReports(
-        container.registry, connected.instance_client.observe, container.monitoring_client, container.alerts, price
+        container.registry,
+        connected.instance_client.observe,
+        container.monitoring_client,
+        container.alerts,
+        price,
+        container.own_model_provider,
     )
+
+
+def own_model_provider(container: "Container", instance: "Instance") -> "ProviderChoice | None":
+    """An instance's own model provider without its key; ``None`` for the platform's models."""
+    return container.model_providers.of(instance)
 
 
 async def instance_report(container: "Container", instance: "Instance") -> "InstanceReport":
@@ -266,7 +277,8 @@ def _reports_without_vendor(container: "Container", problem: "HermesError") -> "
     from hermesops.agents.health.instance_reports import InstanceReports, unanswered
 
     unknown = unanswered(problem)
-    return InstanceReports(container.registry, unknown, container.monitoring_client, container.alerts, unknown)
+    client, alerts, provider = container.monitoring_client, container.alerts, container.own_model_provider
+    return InstanceReports(container.registry, unknown, client, alerts, unknown, provider)
 
 
 def instance_waits(connected: "Connected") -> "InstanceWaits":

@@ -1,12 +1,14 @@
 """Jobs about the fleet: ends of agents, tokens, warm pools, and releases that a rollout missed."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from hermesops.agents.cells.cost.bill import Cost
 from hermesops.agents.instances.credentials.tokens import ModelTokens, ProxyTokens
 from hermesops.agents.instances.requests.expiry import Due, Upkeep
 from hermesops.agents.operator_requests.carrier import OperatorRequestCarrier
+from hermesops.agents.pool.previews import PoolPreviews
 from hermesops.agents.pool.service import Pools
 from hermesops.agents.rollout.plan.backlog import requests_for
 from hermesops.agents.rollout.plan.checks import updatable, usual_spec
@@ -35,6 +37,7 @@ class FleetJobs:
     operations: Operations
     rollouts: Rollouts
     pools: Pools
+    pool_previews: PoolPreviews
     upkeep: Upkeep
     proxy_tokens: ProxyTokens
     model_tokens: ModelTokens
@@ -81,6 +84,7 @@ class FleetJobs:
                 lambda: left_to_workers(self._open_fills(self._short_pools()), self.operations),
                 self._fill_by_hand,
                 subjects="cells",
+                cost=self._pool_cost,
             ),
             Job(
                 "outdated",
@@ -134,6 +138,9 @@ class FleetJobs:
     def _short_pools(self) -> list[CellName]:
         return self.pools.short()
 
+    async def _pool_cost(self) -> Cost:
+        return await self.pool_previews.fill()
+
     async def _open_fills(self, cells: Sequence[CellName]) -> Report:
         """Open the operations that fill pools. They take minutes, and other jobs shall not wait for that."""
         if not cells:
@@ -148,8 +155,12 @@ class FleetJobs:
 
     def _fill_by_hand(self, names: Sequence[str], _: str) -> ManualRun:
         """Of the named cells or of all, also where rows alone say that nothing is missing."""
-        cells = [cell.name for cell in self.pools.cells(names, opening=True)]
-        return ManualRun(lambda: self._open_fills(cells), is_whole=not names)
+        self.pools.cells(names, opening=False)  # refuses an unknown name; a preparation opens no cell
+
+        def fill() -> Awaitable[Report]:
+            return self._open_fills([cell.name for cell in self.pools.cells(names, opening=True)])
+
+        return ManualRun(fill, is_whole=not names)
 
     async def _deploy_outdated(self) -> Report:
         problem_by_subject = {}

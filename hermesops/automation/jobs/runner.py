@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from hermesops.agents.cells.cost.bill import Cost
 from hermesops.base import waiting
 from hermesops.errors import HermesError, Hint, UnavailableError
 from hermesops.model.operation import JobRun, LeaseHeldError, job_subject
@@ -80,6 +81,7 @@ class Job:
         retry: From the end of a turn that failed to the next; short where users wait for it and its subjects have
             pauses of their own, since one subject's failure, or a restart of the database, holds all of them.
         longest: How long one turn may take; then it is cut short, so that another may begin.
+        cost: Monthly cost before and after a run for all that is due; ``None`` where it changes no bill.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Job:
     rest: timedelta = timedelta()
     retry: timedelta = RETRY
     longest: timedelta = timedelta(hours=1)
+    cost: Callable[[], Awaitable[Cost]] | None = None
 
 
 def may_begin_at(last: JobRun | None, rest: timedelta, retry: timedelta = RETRY) -> datetime | None:

@@ -9,9 +9,11 @@ from typing import Any, Self
 
 from hermesops.agents.backup.drills import Drills
 from hermesops.agents.backup.service import Backups
+from hermesops.agents.cells.cost.bill import Cost
 from hermesops.agents.instances.credentials.tokens import ModelTokens, ProxyTokens
 from hermesops.agents.instances.requests.expiry import Upkeep
 from hermesops.agents.operator_requests.carrier import OperatorRequestCarrier
+from hermesops.agents.pool.previews import PoolPreviews
 from hermesops.agents.pool.service import Pools
 from hermesops.agents.rollout.service import Rollouts
 from hermesops.automation.jobs.asked_run import AskedRun, run_subject
@@ -23,6 +25,7 @@ from hermesops.errors import Hint, UnavailableError, UsageError, require_reason
 from hermesops.model.operation import JobRun, Lease, Operation, OperationKind, job_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.settings.fields import Settings
+from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.operations.kinds.fleet import JobRunIntent
 from hermesops.store.operations.outcomes import (
     End,
@@ -67,6 +70,20 @@ class JobState:
 
 
 @dataclass(frozen=True)
+class JobPreview:
+    """A run of a job by an operator that was not made.
+
+    Attributes:
+        destroys: What it would destroy for good, a line for each.
+        cost: Monthly cost before and after; ``None`` where it changes no bill, or subjects were named.
+    """
+
+    state: JobState
+    destroys: tuple[str, ...]
+    cost: Cost | None
+
+
+@dataclass(frozen=True)
 class _Unconnected:
     """Stands for a part that needs a connection which could not be made: any use of it raises the reason."""
 
@@ -90,6 +107,7 @@ class Jobs:
     drills: Drills
     rollouts: Rollouts
     pools: Pools
+    pool_previews: PoolPreviews
     upkeep: Upkeep
     proxy_tokens: ProxyTokens
     model_tokens: ModelTokens
@@ -126,6 +144,7 @@ class Jobs:
             operations,
             self.rollouts,
             self.pools,
+            self.pool_previews,
             self.upkeep,
             self.proxy_tokens,
             self.model_tokens,
@@ -208,6 +227,13 @@ class Jobs:
                 f"job {name} takes no names: it runs for everything that is due", hint=Hint(("job", "run", name))
             )
         return job.manual(subjects, reason) if job.manual else ManualRun(job.do)
+
+    async def preview(self, name: str, subjects: Sequence[str] = ()) -> JobPreview:
+        """A run for an operator that is not made; raises as ``prepare``, and changes nothing."""
+        manual = await in_db_thread(self.prepare, name, subjects)
+        state = next(state for state in await in_db_thread(self.states) if state.job.name == name)
+        cost = await state.job.cost() if state.job.cost and not subjects else None
+        return JobPreview(state, tuple(manual.destroys), cost)
 
     async def run(self, name: str, manual: ManualRun, end: End, *, follows: bool = False) -> Report:
         """Do one run of a job now, and end the operations that it opened.

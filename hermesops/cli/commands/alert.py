@@ -11,14 +11,20 @@ from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import advice, is_json, list_lines, result, table
 from hermesops.cli.groups.noun import Noun
+from hermesops.cli.options.dry_run import DRY_RUN, DryRun, show
 from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint, UsageError
 from hermesops.model.fleet.alert import Severity
 from hermesops.views.observability import alerts as alert_shapes
+from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hermesops.app import Container
     from hermesops.observability.alerts.check import Checked
+    from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
 
 app = Noun(no_args_is_help=True)
 
@@ -83,11 +89,17 @@ def ack(
     user: InstanceOf = "",
     length: Annotated[str, typer.Option("--for", help="For how long, as 90m; 24 h at most.")] = "4h",
     reason: Why = "",
+    dry_run: DryRun = False,
 ) -> None:
     """Acknowledge an alert: you work on it, and nobody is told of it again for some hours. Rollouts stay held."""
     container = context.compose()
     instance = container.instances.find(user) if user else None
     span = timedelta(seconds=values.seconds(length, "--for"))
+    if dry_run:
+        alerts = container.alerts()
+        taken = alerts.preview_acknowledgement(alert, instance, length=span, reason=reason or DRY_RUN)
+        _show_preview(container, context.run(taken))
+        return
     acknowledgement = context.run(container.alerts().acknowledge(alert, instance, length=span, reason=reason))
     line = view.silence_line(
         acknowledgement, f"{alert} is acknowledged", Hint(("alert", "silence", "--lift", acknowledgement.id))
@@ -105,6 +117,7 @@ def silence(
     reason: Why = "",
     listed: Annotated[bool, typer.Option("--list", help="List silences that hold or are to come.")] = False,
     lift: Annotated[str, typer.Option("--lift", metavar="ID", help="End this silence now.")] = "",
+    dry_run: DryRun = False,
 ) -> None:
     """Silence alerts for a while: nobody is told of them, and they hold no rollout. List and lift silences.
 
@@ -124,6 +137,11 @@ def silence(
         rows = [alert_shapes.silence(entry) if is_json() else view.silence_row(entry, users) for entry in silences]
         table("alert-silences", "silences", view.SILENCES, rows, "nothing is silenced")
         return
+    if lift and dry_run:
+        ended, heard = context.run(container.alerts().preview_lift(lift))
+        shape = alert_shapes.lift_preview(ended, heard, container.now())
+        show("alert-silence-preview", shape, [f"ends silence {ended.id}", *map(_line, heard)])
+        return
     if lift:
         lifted = context.run(container.alerts().lift(lift, reason=reason or "lifted"))
         result("alert-silence", {"silence": alert_shapes.silence(lifted)}, [f"silence {lifted.id} has ended"])
@@ -131,8 +149,12 @@ def silence(
     instance = container.instances.find(user) if user else None
     span = timedelta(seconds=values.seconds(length, "--for"))
     alerts = container.alerts()
+    if dry_run:
+        taken = context.run(alerts.preview_silence(where, instance, length=span, reason=reason or DRY_RUN))
+        _show_preview(container, taken)
+        return
     new_silence = context.run(alerts.silence(where, instance, length=span, reason=reason))
-    what = f"silenced: {view.matched(new_silence, alerts.users())}"
+    what = f"silenced: {alert_shapes.matched(new_silence, alerts.users())}"
     line = view.silence_line(new_silence, what, Hint(("alert", "silence", "--lift", new_silence.id)))
     result("alert-silence", {"silence": alert_shapes.silence(new_silence)}, [advice(line)])
 
@@ -150,6 +172,17 @@ def check(files: Files = None) -> int:
     checked = check_files(files or (), assets.folder("roles"), assets.folder("runbooks"))
     result("alert-check", alert_shapes.check(checked), _lines(checked))
     return 2 if checked.problems else 0
+
+
+def _show_preview(container: "Container", taken: "Sequence[OpenAlert]") -> None:
+    lines = [f"takes {_line(open_alert)}" for open_alert in taken] or ["takes no alert that is open now"]
+    show("alert-preview", alert_shapes.about(taken, container.now()), lines)
+
+
+def _line(open_alert: "OpenAlert") -> str:
+    details = open_alert.alert
+    whose = open_alert.user or details.cell or "the fleet"
+    return one_line(f"{details.name} of {whose}: {details.figure or details.summary}")
 
 
 def _lines(checked: "Checked") -> list[str]:

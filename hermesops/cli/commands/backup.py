@@ -7,13 +7,17 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, is_json, result, table
 from hermesops.cli.groups.noun import Noun
+from hermesops.cli.options import dry_run as dry_runs
 from hermesops.cli.options.instance import DryRun, NoWait, User, Wait, find_instance, preview_operation, run_operation
 from hermesops.cli.views import backup as backup_view
 from hermesops.errors import Hint, RefusedError
 from hermesops.views.agents import backups as backup_shapes
+from hermesops.views.agents.change_previews import checked
 
 if TYPE_CHECKING:
     from hermesops.app import Container
+    from hermesops.app.connected import Connected
+    from hermesops.model.operation import Operation
 
 app = Noun(no_args_is_help=True)
 
@@ -38,9 +42,17 @@ def list_(
 
 
 @app.command()
-def create(user: User, no_wait: NoWait = False, wait: Wait = "") -> None:
+def create(user: User, no_wait: NoWait = False, wait: Wait = "", dry_run: dry_runs.DryRun = False) -> None:
     """Back up a user's agent now, while it runs."""
     container, instance = find_instance(user)
+    if dry_run:
+
+        async def opened(connected: "Connected") -> "Operation":
+            return await connected.dry_run().backups.open_backup(instance, why="manual")
+
+        shape = checked(instance.title, context.run_connected(container, opened))
+        dry_runs.show("backup-preview", shape, ["its checks pass; its steps are known once it runs"])
+        return
     _, outcome = run_operation(
         container, lambda connected: connected.backups.open_backup(instance, why="manual"), no_wait=no_wait, wait=wait
     )

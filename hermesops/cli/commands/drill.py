@@ -7,6 +7,8 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import Yes, advice, agree, complain, result, say, table
 from hermesops.cli.groups.noun import Group, Noun
+from hermesops.cli.options.dry_run import DryRun
+from hermesops.cli.options.dry_run import show as show_preview
 from hermesops.cli.options.instance import NoWait, Wait, run_operation
 from hermesops.cli.options.runbook import show
 from hermesops.views.observability import drills as shapes
@@ -50,6 +52,7 @@ def list_() -> None:
 def run(
     name: Annotated[str, typer.Argument(help="Of drill list; or a runbook, or an alert.", autocompletion=_begins)],
     yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> int:
     """Break a machine of the warm pool, run the runbook that is for it, verify, destroy the machine. Also: drill NAME.
 
@@ -62,6 +65,11 @@ def run(
     container = context.compose()
     drills = container.runbook_drills
     fault = drills.choose(name)
+    if dry_run:
+        shape = shapes.drill(fault, drills.last(fault))
+        lines = [f"breaks a machine of a warm pool: {fault.meaning}", f"runs runbook {fault.runbook}"]
+        show_preview("drill-preview", shape, [*lines, "destroys that machine afterwards"])
+        return 0
     agree(
         f"This breaks a machine of a warm pool of {container.env.name} ({fault.meaning}) and destroys it afterwards.",
         expect=fault.name,

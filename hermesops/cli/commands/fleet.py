@@ -10,6 +10,7 @@ from hermesops.cli import context
 from hermesops.cli.commands.rollout import follow
 from hermesops.cli.console import Why, Yes, agree, is_json, result, say, table, table_lines
 from hermesops.cli.groups.noun import Noun
+from hermesops.cli.options.dry_run import DryRun, show
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.options.watch import run_if_answered
 from hermesops.cli.views.fleet import cost as cost_view
@@ -29,7 +30,9 @@ from hermesops.views.observability import top as top_shapes
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from hermesops.agents.drift.repairs import Repair
     from hermesops.agents.health.fleet_status import FleetStatus
+    from hermesops.app import Container
     from hermesops.observability.telemetry.metrics.top import Top
     from hermesops.vendor.justavps import Machine
 
@@ -144,6 +147,7 @@ def repair(
     ] = False,
     yes: Yes = False,
     reason: Why = "",
+    dry_run: DryRun = False,
 ) -> None:
     """Repair a difference: adopt or destroy a machine without an instance, or accept a machine's size.
 
@@ -159,6 +163,9 @@ def repair(
     ]:
         raise UsageError(f"fleet repair {chosen} takes no {' or '.join(foreign)}")
     container = context.compose()
+    if dry_run:
+        _preview_repair(container, chosen, subject, machine_id, contested=contested, forget=forget)
+        return
     repairs = container.orphan_repairs
     match chosen:
         case Repair.ADOPT:
@@ -174,6 +181,29 @@ def repair(
             )
             done = drift_view.accepted_size(subject, *sizes)
     result("fleet-repair", drift_shapes.repaired(chosen.value, subject, done), [done])
+
+
+def _preview_repair(
+    container: "Container", repair: "Repair", subject: str, machine_id: str, *, contested: bool, forget: bool
+) -> None:
+    from hermesops.agents.drift.repairs import Repair
+
+    repairs = container.orphan_repairs
+    match repair:
+        case Repair.ADOPT:
+            instance_id = context.run(repairs.preview_adoption(subject, machine_id, contested=contested))
+            shape = drift_shapes.repair_preview(repair, subject, instance_id=instance_id)
+            line = f"machine {subject} is assigned to instance {instance_id}"
+        case Repair.REMOVE_ORPHAN:
+            machine = context.run(repairs.preview_removal(subject, machine_id, forget=forget))
+            shape = drift_shapes.repair_preview(repair, subject, machine_id=machine.id)
+            line = f"machine {machine.name} ({machine.id}) is destroyed for good"
+        case Repair.ACCEPT_SIZE:
+            instance = container.instances.find(subject)
+            size = context.run_connected(container, lambda connected: connected.drift.size_of(instance))
+            shape = drift_shapes.repair_preview(repair, subject, server_type=size)
+            line = f"{subject} has a {size}; that becomes the ordered size"
+    show("fleet-repair-preview", shape, [line])
 
 
 def _agree_to_destroy(environment: str, machine: "Machine", *, yes: bool) -> None:

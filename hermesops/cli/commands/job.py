@@ -8,6 +8,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result, say, table
 from hermesops.cli.groups.noun import Noun
+from hermesops.cli.options.dry_run import DryRun, cost_lines, show
 from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, approved_list, run_or_leave
 from hermesops.views.automation import jobs as shapes
 
@@ -44,6 +45,7 @@ def run(
     listed: ListOption = None,
     approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Run one job now, whenever it ran last, and wait for the operations that it opens; for operators and cron.
 
@@ -58,6 +60,9 @@ def run(
     """
     container = context.compose()
     container.approved_list = approved_list(listed, approved_by)
+    if dry_run:
+        _preview(container, name, subjects or ())
+        return
 
     async def work(connected: "Connected") -> "Report":
         manual = connected.jobs.prepare(name, subjects or (), reason=reason)
@@ -79,6 +84,14 @@ def run(
 
     if problem := failure(name, report, subjects or ()):
         raise problem
+
+
+def _preview(container: "Container", name: str, subjects: "Sequence[str]") -> None:
+    preview = context.run_connected(container, lambda connected: connected.jobs.preview(name, subjects))
+    state = preview.state
+    due = "unknown" if state.problem else "; ".join(state.due) or "nothing"
+    lines = [f"due: {due}", *(f"destroys {line}" for line in preview.destroys), *cost_lines(preview.cost)]
+    show("job-preview", shapes.preview(preview), lines)
 
 
 def _states(container: "Container") -> "Sequence[JobState]":

@@ -9,6 +9,8 @@ from hermesops.base import typed_values as values
 from hermesops.cli import context
 from hermesops.cli.console import Yes, advice, agree, result, table
 from hermesops.cli.groups.noun import Noun
+from hermesops.cli.options.dry_run import DryRun
+from hermesops.cli.options.dry_run import show as show_preview
 from hermesops.cli.options.instance import resume_or_leave
 from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.printing.fields import field_lines, in_words
@@ -54,10 +56,15 @@ def show(operation_id: Id) -> None:
 def continue_(
     operation_id: Id,
     wait: Annotated[str, typer.Option(help="How long to wait while another process has it, as 60s.")] = "30m",
+    dry_run: DryRun = False,
 ) -> None:
     """Continue an operation from where it stopped; follow it if another process has it."""
     wait_s = values.seconds(wait, "--wait")
     container = context.compose()
+    if dry_run:
+        history = container.operation_directory.preview_continuation(operation_id)
+        show_preview("operation-preview", shapes.continuation_preview(history), lines(shapes.history(history)))
+        return
     operation = container.operation_directory.get(operation_id)
     outcome = context.run_connected(
         container, lambda connected: resume_or_leave(connected.operations, operation, wait_s=wait_s)
@@ -72,9 +79,15 @@ def abandon(
         str, typer.Option("--reason", help="Why it is not to be continued; goes into the audit log.")
     ] = "",
     yes: Yes = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Abandon an operation that no process works on, and list everything left behind."""
     container = context.compose()
+    if dry_run:
+        preview = container.operation_directory.preview_abandon(operation_id)
+        left_behind = [f"left behind: {preview.left.what}", f"next: {advice(preview.left.next)}"]
+        show_preview("operation-preview", shapes.abandon_preview(preview), left_behind)
+        return
     row = container.operation_directory.get(operation_id)
     question = f"Nobody will continue {row.kind} of {row.subject} in environment {container.env.name}."
     # Without a reason it is refused anyway: no question is needed.

@@ -8,11 +8,15 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result, table
 from hermesops.cli.groups.noun import Noun
+from hermesops.cli.options.dry_run import DryRun, cost_lines, show
 from hermesops.cli.options.instance import NoWait, run_or_leave
 from hermesops.errors import Hint, UsageError
 from hermesops.views.agents import cells as cell_shapes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hermesops.app import Container
     from hermesops.app.connected import Connected
     from hermesops.store.operations.outcomes import Outcome
 
@@ -42,12 +46,16 @@ def drain(
     yes: Yes = False,
     reason: Why = "",
     no_wait: NoWait = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Destroy the machines of warm pools; job pools makes new ones."""
     if bool(cells) == everything:
         raise UsageError("name cells, or --all", hint=Hint(("pool", "list")))
     container = context.compose()
     container.cells.named(cells or ())
+    if dry_run:
+        _preview_drain(container, cells or ())
+        return
     named = ", ".join(cells) if cells else "all cells"
     environment = container.env.name
     agree(
@@ -70,3 +78,10 @@ def drain(
 
     if failure := failure_of(outcomes, "pool drain"):
         raise failure
+
+
+def _preview_drain(container: "Container", cells: "Sequence[str]") -> None:
+    preview = context.run(container.pool_previews.drain(cells))
+    machines = [f"destroys {row.name}, {row.plan} of {row.cell}, {row.status}" for row in preview.machines]
+    lines = [*(machines or ["the pools have no machine"]), *cost_lines(preview.cost)]
+    show("pool-drain-preview", cell_shapes.drain_preview(preview), lines)

@@ -8,9 +8,11 @@ import typer
 
 from hermesops.base.narration import counted
 from hermesops.cli import context
-from hermesops.cli.console import Why, Yes, advice, agree, complain, result, say, table
+from hermesops.cli.console import Why, Yes, advice, agree, complain, require_reason, result, say, table
 from hermesops.cli.groups.noun import Noun
+from hermesops.cli.options import dry_run as dry_runs
 from hermesops.cli.options import files
+from hermesops.cli.options.dry_run import DryRun
 from hermesops.cli.views import release as release_view
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.views.machines import releases as shapes
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from hermesops.app import Container
-    from hermesops.machines.release.builder.build import Built
+    from hermesops.machines.release.builder.build import BuildRequest, Built
     from hermesops.wire.documents.lock import Lock, Managed
 
 app = Noun(no_args_is_help=True)
@@ -63,6 +65,7 @@ def build(
         str, typer.Option(help="JSON file with config and environment, laid over every agent's.", show_default=False)
     ] = "",
     note: Annotated[str, typer.Option(help="Why; stands in the list.")] = "",
+    dry_run: DryRun = False,
 ) -> None:
     """Build a release: resolve its packages once, gather them, lock, sign and keep it.
 
@@ -75,6 +78,12 @@ def build(
             hint=Hint(("release", "build", "--help")),
         )
     container = context.compose()
+    if lock is not None and dry_run:
+        from hermesops.machines.release.builder.build import BuildRequest
+
+        known = _lock_in(lock)
+        _preview_build(container, BuildRequest(known.agent_version, pythons=tuple(sorted(known.pythons))))
+        return
     if lock is not None:
         work = _rebuild(container, _lock_in(lock), wheel, source, sha256, interpreter, note)
     else:
@@ -92,11 +101,21 @@ def build(
             pythons=tuple(python or usual.pythons),
             managed=_managed(managed),
         )
+        if dry_run:
+            _preview_build(container, order)
+            return
         work = container.release_changes.build(order, note=note)
     built = context.run(work)
     shape = shapes.built(built.lock, is_new=built.made)
     size = f"{shape['files']} files, {sum(blob.size for blob in built.lock.all_blobs()) / 1e6:.0f} MB"
     result("release-build", {"release": shape}, [f"{built.lock.id} {'built' if built.made else 'is there'}: {size}"])
+
+
+def _preview_build(container: "Container", order: "BuildRequest") -> None:
+    preview = container.release_changes.preview_build(order)
+    same = [f"release {release} has that version" for release in preview.same_agent]
+    lines = [f"agent {order.agent or 'of the named file'} for Python {', '.join(order.pythons)}", *same]
+    dry_runs.show("release-build-preview", shapes.build_preview(preview), lines)
 
 
 def _rebuild(
@@ -167,12 +186,25 @@ def verify(release: Release) -> int:
 
 
 @app.command()
-def revoke(release: Annotated[str, typer.Argument(help="Its whole id.")], reason: Why, yes: Yes = False) -> None:
+def revoke(
+    release: Annotated[str, typer.Argument(help="Its whole id.")],
+    reason: Why = "",
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> None:
     """Revoke a release: no machine installs it any more; machines that run it keep it until another is deployed.
 
     This cannot be undone: build another release of the same agent.
     """
     container = context.compose()
+    if dry_run:
+        revoked = container.release_changes.preview_revocation(release)
+        users = container.instance_list.agents_by_release().get(release, ())
+        lines = [f"revoked already: {revoked}"] if revoked else []
+        lines += [f"{counted(len(users), 'agent')} of it: they keep it until another release is deployed"]
+        dry_runs.show("release-revoke-preview", shapes.revocation_preview(release, users, revoked), lines)
+        return
+    require_reason(reason, "release", "revoke", release)
     container.release_changes.require_known(release)
     agree(f"No machine will install {release} any more.", expect=release, spared="nothing was revoked", yes=yes)
     number = context.run(container.release_changes.revoke(release, reason=reason)).number

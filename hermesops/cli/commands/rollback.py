@@ -87,7 +87,7 @@ def rollback(
         )
     container = context.compose()
     if dry_run:
-        return _preview(container, user, rollout_id, to)
+        return _preview(container, user, rollout_id, to, lose=lose, even_revoked=even_revoked)
     if user:
         instance = container.instances.find(user)
         roll_back = partial(
@@ -107,13 +107,14 @@ def rollback(
     return _everybody(container, to, why=reason or f"back to {to}", yes=yes, detach=detach)
 
 
-def _preview(container: "Container", user: str, rollout_id: str, to: str) -> int:
+def _preview(container: "Container", user: str, rollout_id: str, to: str, *, lose: bool, even_revoked: bool) -> int:
     """Print the losses of a rollback, and change nothing."""
     rollbacks = container.rollbacks
     if user:
         previews: tuple[AgentLosses, ...] = (context.run(rollbacks.preview(container.instances.find(user), to=to)),)
     elif rollout_id:
-        previews = context.run(rollbacks.preview_rollout(container.rollouts.find(rollout_id)))
+        row = container.rollout_commands.preview_rollback(rollout_id, lose=lose, even_revoked=even_revoked)
+        previews = context.run(rollbacks.preview_rollout(row))
     else:
         request = container.rollout_requests.everybody_at_once(to, reason="dry run")
         previews = context.run(container.rollout_losses.preview(request))

@@ -8,6 +8,7 @@ from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result, say, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import files
+from hermesops.cli.options.dry_run import DryRun, show
 from hermesops.cli.views import environment
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 from hermesops.views.access import secrets as secret_shapes
@@ -56,6 +57,7 @@ def rotate(
     prepare: Annotated[
         bool, typer.Option("--prepare", help="registry.key: only add the new key, to hand it to other computers first.")
     ] = False,
+    dry_run: DryRun = False,
 ) -> int:
     """Rotate a secret; where only a person can, print the steps (exit 7). After a kill, run it again."""
     from hermesops.access.secrets.catalog import REGISTRY_KEY, needed
@@ -69,6 +71,12 @@ def rotate(
         lines = [f"{number}. {advice(step)}" for number, step in enumerate(which.rotation, 1)]
         result("secret-rotation", secret_shapes.rotation(name, None, which.rotation), lines)
         return CHANGES_REMAIN
+    if dry_run:
+        preview = container.secret_changes.preview_registry_key()
+        left = f"values sealed with another key: {preview.left}"
+        lines = [f"key {preview.sealing} seals now", left, f"prepared key: {preview.prepared or 'none'}"]
+        show("secret-rotation-preview", secret_shapes.rotation_preview(preview, prepare=prepare), lines)
+        return 0
     if not reason.strip():
         raise UsageError(
             "missing --reason for the rotation of the registry's key",

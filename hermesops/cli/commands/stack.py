@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,6 +27,7 @@ from hermesops.cli.options.cells import (
     choose,
     parse_overrides,
 )
+from hermesops.cli.options.dry_run import DryRun
 from hermesops.cli.options.files import read_bytes, read_saved, write_saved
 from hermesops.cli.options.instance import NoWait
 from hermesops.cli.printing.fields import field_lines
@@ -35,6 +36,12 @@ from hermesops.errors import Hint, UsageError
 from hermesops.model.fleet.cell import PLATFORM, parse_cell
 from hermesops.model.ids import CellName
 from hermesops.views import stacks as stack_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hermesops.agents.cells.bulk import CellRun
+    from hermesops.agents.cells.cost.bill import Cost
 
 app = Noun(no_args_is_help=True)
 
@@ -154,6 +161,7 @@ def up(
     saved: From = None,
     approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
+    dry_run: DryRun = False,
 ) -> int:
     """Apply the registry's rows to cells. Runs that destroy, change many or cost much are refused until named.
 
@@ -171,23 +179,19 @@ def up(
         no_wait=no_wait,
         **{"from": saved},
     ):
-        return platform_stack.up()
+        return platform_stack.preview(remaining=False, save=None) if dry_run else platform_stack.up()
     container = context.compose()
     if saved is not None:
         if cells or where or everything or targets or destroy or share or budget or no_wait:
             raise UsageError("--from goes alone: the saved preview says what is to happen")
-        text = read_saved(saved)
-        approval = read_saved(approved_by) if approved_by else ""
-        preview, _ = container.saved_previews.open(text)
-        if preview.cell == PLATFORM:
-            approved = container.saved_previews.approved(text, approval)
-            say(f"{PLATFORM}: {approved}")
-            return platform_stack.up(approved.preview)
-        return report("stack-up", context.run(container.choose_cells(names=[preview.cell]).up_as(text, approval)))
+        return _up_saved(saved, approved_by, dry_run=dry_run)
     if approved_by is not None:
         raise UsageError("--approved-by goes with --from: an approval is of a saved preview")
     named = parse_overrides(destroy, share, budget)
     chosen = choose(container, cells, where, targets, everything=everything)
+    if dry_run:
+        runs, cost = context.run(chosen.preview_up(targets or (), named=named))
+        return _report_dry_run(runs, cost)
     if named.machines:
         require_typed_environment(spared="nothing was destroyed")
     if named.machines and len(chosen.chosen) > 1:
@@ -297,6 +301,30 @@ def outputs(cell: Named) -> None:
         return
     values = context.run(context.compose().cell_stacks.outputs(parse_cell(cell)))
     result("stack-outputs", {"outputs": values}, field_lines(values))
+
+
+def _up_saved(saved: Path, approved_by: Path | None, *, dry_run: bool) -> int:
+    """Run, or preview, the saved preview of a cell or of the platform."""
+    container, text = context.compose(), read_saved(saved)
+    approval = read_saved(approved_by) if approved_by else ""
+    preview, _ = container.saved_previews.open(text)
+    if preview.cell == PLATFORM:
+        approved = container.saved_previews.approved(text, approval)
+        say(f"{PLATFORM}: {approved}")
+        if dry_run:
+            return platform_stack.preview(remaining=False, save=None)
+        return platform_stack.up(approved.preview)
+    if not dry_run:
+        return report("stack-up", context.run(container.choose_cells(names=[preview.cell]).up_as(text, approval)))
+    run, cost, cell_approved = context.run(container.stack_ups.preview_saved(text, approval))
+    say(f"{run.cell}: {cell_approved}")
+    return _report_dry_run([run], cost, str(cell_approved))
+
+
+def _report_dry_run(runs: "Sequence[CellRun]", cost: "Cost", approved: str = "") -> int:
+    code = report("stack-up-preview", runs, cost=cost, beside={"approved": approved or None})
+    say("dry run: nothing was changed")
+    return code
 
 
 def _take_in(cell: CellName, machines: list[str], reason: str) -> None:

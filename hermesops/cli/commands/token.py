@@ -12,6 +12,7 @@ from hermesops.cli import context
 from hermesops.cli.console import Why, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import rollout as options
+from hermesops.cli.options.dry_run import DryRun
 from hermesops.cli.options.instance import User, find_instance
 from hermesops.errors import Hint, PartlyDoneError, UsageError
 from hermesops.views.access import tokens as shapes
@@ -68,6 +69,7 @@ def rotate(
     queue: Annotated[bool, typer.Option("--queue", help="Wait for a rollout that has some of them already.")] = False,
     reason: Why = "",
     detach: options.Detach = False,
+    dry_run: DryRun = False,
 ) -> int:
     """Replace agents' tokens for the model router, in the stages and behind the gates of a rollout.
 
@@ -76,10 +78,13 @@ def rotate(
     are good until they run out.
     """
     from hermesops.agents.rollout.plan.requests import RolloutRequest
-    from hermesops.cli.commands.rollout import follow
+    from hermesops.cli.commands.rollout import follow, preview
     from hermesops.model.rollout.spec import Action
 
     request = RolloutRequest("", where, everybody, spec, Action.TOKENS, reason or "tokens are rotated")
+    if dry_run:
+        preview.show(request)
+        return 0
     return follow.start(request, queue=queue, detach=detach)
 
 

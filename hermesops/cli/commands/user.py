@@ -8,6 +8,8 @@ from hermesops.base.typed_values import one_of
 from hermesops.cli import context
 from hermesops.cli.console import Why, require_reason, result, table
 from hermesops.cli.groups.noun import Noun
+from hermesops.cli.options import dry_run as dry_runs
+from hermesops.cli.options.dry_run import DryRun
 from hermesops.cli.views import users as view
 from hermesops.views.users import callers as caller_shapes
 from hermesops.views.users import users as shapes
@@ -65,8 +67,14 @@ def list_callers(
 def revoke_caller(
     caller: Annotated[str, typer.Argument(metavar="CALLER", help="Id of the caller, as the list has it.")],
     reason: Why = "",
+    dry_run: DryRun = False,
 ) -> None:
     """End the key of a caller: its next request is refused. Tasks that it began go on."""
+    if dry_run:
+        record = context.compose().calling_agents.preview_revocation(caller)
+        lines = [f"ends the key of caller {record.id}", f"open tasks, which go on: {record.open_tasks}"]
+        dry_runs.show("user-caller-revoke-preview", caller_shapes.revocation_preview(record), lines)
+        return
     require_reason(reason, "user", "caller", "revoke", caller)
     record = context.compose().calling_agents.revoke(caller, reason=reason)
     result("user-caller-revoke", caller_shapes.caller(record), [f"caller {record.id} is revoked"])

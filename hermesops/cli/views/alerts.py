@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint
-from hermesops.model.fleet.alert import ACKNOWLEDGED, INSTANCE
+from hermesops.model.fleet.alert import ACKNOWLEDGED
 from hermesops.views.observability import alerts as shapes
 from hermesops.views.timestamps import span
 from hermesops.wire.foreign_text import one_line
@@ -60,15 +60,7 @@ def _several(users: Sequence[str]) -> str:
 
 def silence_row(row: "Silence", users: Mapping[str, str]) -> dict[str, object]:
     """A row for people, with users in the place of instances' ids."""
-    return {**shapes.silence(row), "what": one_line(matched(row, users))}
-
-
-def matched(row: "Silence", users: Mapping[str, str]) -> str:
-    """The matchers of a silence, in words."""
-    return ", ".join(
-        f"user={users[each.value]}" if each.label == INSTANCE and each.is_equal and each.value in users else str(each)
-        for each in row.matchers
-    )
+    return {**shapes.silence(row), "what": one_line(shapes.matched(row, users))}
 
 
 def silence_line(row: "Silence", what: str, undo: Hint) -> Hint:

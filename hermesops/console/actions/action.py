@@ -33,6 +33,8 @@ class About(StrEnum):
     FREEZE = "freezes"
     RUNBOOK = "runbooks"
     ALERT = "alerts"
+    SILENCE = "silences"
+    RELEASE = "releases"
     CELL = "cells"
     MACHINE = "machines"
     JOB = "jobs"

@@ -26,11 +26,11 @@ class AcknowledgeWork:
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
         """The open alerts that it is about."""
-        _length(request)
         instance, now = await in_db_thread(_instance, container, request), await in_db_thread(container.now)
-        alerts = await container.alerts().list(instance=instance, severities=(), everything=False)
-        rows = [shapes.alert(alert, now) for alert in alerts]
-        return Preview("alerts", {"alerts": [row for row in rows if row["alert"] == request.subject.name]})
+        alerts = await container.alerts().preview_acknowledgement(
+            request.subject.name, instance, length=_length(request), reason=DRY_RUN
+        )
+        return Preview("alerts", shapes.about(alerts, now))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Write it to Alertmanager and to the audit."""
@@ -56,7 +56,7 @@ class SilenceWork:
         alerts = await container.alerts().preview_silence(
             request.value("where"), instance, length=_length(request, _SILENCE), reason=DRY_RUN
         )
-        return Preview("silenced", {"alerts": [shapes.alert(alert, now) for alert in alerts]})
+        return Preview("silenced", shapes.about(alerts, now))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Write it to Alertmanager and to the audit."""
@@ -74,6 +74,21 @@ class SilenceWork:
 
 async def _begun(connected: "Connected", request: ActionRequest) -> Begun | None:
     return Begun("alerts") if await connected.container.alerts().find_made(request.reason) else None
+
+
+@dataclass(frozen=True)
+class LiftWork:
+    """The end of a silence or of an acknowledgement."""
+
+    async def preview(self, container: "Container", request: ActionRequest) -> Preview:
+        """The silence, and the open alerts that it takes."""
+        silence, alerts = await container.alerts().preview_lift(request.subject.id)
+        return Preview("lifted", shapes.lift_preview(silence, alerts, await in_db_thread(container.now)))
+
+    async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
+        """End it in Alertmanager, and write that to the audit."""
+        await connected.container.alerts().lift(request.subject.id, reason=request.reason)
+        return Begun("alerts")
 
 
 def _instance(container: "Container", request: ActionRequest) -> "Instance | None":
@@ -108,4 +123,5 @@ ACTIONS = (
         ),
         role=Role.OPERATOR,
     ),
+    Action(About.SILENCE, "lift", "End the silence", ("alert", "silence"), LiftWork(), subject_option="--lift"),
 )

@@ -19,7 +19,7 @@ class RevokeCallerWork:
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
         """The caller with the use of its key; refused where it is revoked."""
         record = await in_db_thread(container.calling_agents.preview_revocation, request.subject.name)
-        return Preview("caller", {"caller": shapes.caller(record)})
+        return Preview("caller", shapes.revocation_preview(record))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Revoke it; its next request is refused."""

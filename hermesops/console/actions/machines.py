@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hermesops.agents.drift.repairs import Repair
 from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue, Begun, Preview
 from hermesops.model.access.console_operator import Role
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.views.agents import drift as shapes
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
@@ -28,7 +30,8 @@ class AdoptWork:
         instance_id = await container.orphan_repairs.preview_adoption(
             request.subject.name, request.value("id"), contested=request.is_on("contested")
         )
-        return Preview("repair", {"machine": request.subject.name, "instance_id": instance_id})
+        shape = shapes.repair_preview(Repair.ADOPT, request.subject.name, instance_id=instance_id)
+        return Preview("repair", shape)
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Assign it."""
@@ -54,7 +57,8 @@ class RemoveOrphanWork:
         machine = await container.orphan_repairs.preview_removal(
             request.subject.name, request.value("id"), forget=request.is_on("forget")
         )
-        return Preview("repair", {"machine": machine.name, "machine_id": machine.id, "instance_id": None})
+        shape = shapes.repair_preview(Repair.REMOVE_ORPHAN, machine.name, machine_id=machine.id)
+        return Preview("repair", shape)
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Destroy it; its name was typed."""
@@ -85,7 +89,8 @@ class AcceptSizeWork:
         instance = await in_db_thread(container.instances.get, InstanceId(request.subject.id))
         async with container.connect() as connected:
             size = await connected.drift.size_of(instance)
-        return Preview("size", {"user": instance.title, "server_type": size})
+        shape = shapes.repair_preview(Repair.ACCEPT_SIZE, request.subject.name, server_type=size)
+        return Preview("repair", shape)
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Record it as the ordered one."""

@@ -2,10 +2,9 @@
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -19,10 +18,10 @@ from hermesops.model.plan import Plan
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.views import operations as shapes
 from hermesops.views.agents import change_words
-from hermesops.views.agents.change_previews import change_preview
+from hermesops.views.agents.change_previews import change_preview, checked
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
@@ -43,7 +42,7 @@ class OperationWork:
 
     Attributes:
         open: Opens it, as the command does, with the name of the user and the reason.
-        is_foreseen: Whether its command has ``--dry-run``; else its checks run, and its preview has no steps.
+        is_foreseen: Whether its steps are known before it begins; else its checks run, and its preview has no steps.
     """
 
     open: "Callable[[Connected, ActionRequest], Awaitable[Operation]]"
@@ -55,7 +54,7 @@ class OperationWork:
             dry = connected.dry_run()
             operation = await self.open(dry, replace(request, reason=DRY_RUN))
             if not self.is_foreseen:
-                return Preview("checked", {"user": request.subject.title, "change": operation.kind.value})
+                return Preview("checked", checked(request.subject.title, operation))
             planned = await dry.change_previews.of(operation)
         return Preview("operation", change_preview(planned), change_words.sentences(planned))
 
@@ -169,7 +168,8 @@ class ContinueWork:
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
         """The step at which it is."""
-        return Preview("unfinished", await asyncio.to_thread(_unfinished, container, request.subject.id))
+        history = await asyncio.to_thread(container.operation_directory.preview_continuation, request.subject.id)
+        return Preview("unfinished", shapes.continuation_preview(history))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Continue it in this process, or follow the process that has it."""
@@ -187,8 +187,9 @@ class AbandonWork:
     """The end of an operation that nobody continues."""
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
-        """The step at which it stays."""
-        return Preview("unfinished", await asyncio.to_thread(_unfinished, container, request.subject.id))
+        """The step at which it stays, and everything that it leaves behind."""
+        preview = await asyncio.to_thread(container.operation_directory.preview_abandon, request.subject.id)
+        return Preview("unfinished", shapes.abandon_preview(preview))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Abandon it; its page names everything that is left behind."""
@@ -202,18 +203,6 @@ class AbandonWork:
         operation = await in_db_thread(connected.container.operation_directory.get, request.subject.id)
         is_done = operation.status is OperationStatus.ABANDONED and operation.outcome.endswith(request.reason)
         return Begun(f"operations/{operation.id}") if is_done else None
-
-
-def _unfinished(container: "Container", operation_id: str) -> Mapping[str, Any]:
-    """An operation that has not ended.
-
-    Raises:
-        RefusedError: It has ended.
-    """
-    history = container.operation_directory.history(operation_id)
-    if history.operation.status.has_ended:
-        raise RefusedError(f"the operation is {history.operation.status.value} already")
-    return shapes.history(history)
 
 
 ACTIONS = (

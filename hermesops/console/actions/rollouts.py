@@ -19,7 +19,7 @@ from hermesops.views.agents import rollout_previews
 from hermesops.views.agents import rollouts as shapes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from hermesops.agents.rollout.operators.service import Decide, RolloutCommands
@@ -73,8 +73,7 @@ class StartWork:
         start = _start(container, replace(request, reason=DRY_RUN), self.kind)
         ahead = await container.rollout_requests.preview(start)
         losses = await container.rollout_losses.preview(start)
-        shape = {**rollout_previews.requested(ahead), "losses": [shapes.losses(agent) for agent in losses]}
-        return Preview("rollout", shape)
+        return Preview("rollout", rollout_previews.start(ahead, losses))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Freeze the targets and write the rollout, or find the same one that has not ended."""
@@ -89,10 +88,16 @@ class StartWork:
 class RollBackWork:
     """The rollback of all agents that a rollout deployed."""
 
+    def decide(self, request: ActionRequest) -> "Decide":
+        """The pure command; the state allows it whatever may be lost."""
+        del request
+        return commands.roll_back
+
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
         """The losses of each agent that goes back; machines are asked for them."""
-        preview = await in_db_thread(container.rollout_commands.preview, request.subject.id, commands.roll_back)
-        losses = await container.rollbacks.preview_rollout(preview.before)
+        lose, even_revoked = request.is_on("lose"), request.is_on("even_revoked")
+        foresee = partial(container.rollout_commands.preview_rollback, lose=lose, even_revoked=even_revoked)
+        losses = await container.rollbacks.preview_rollout(await in_db_thread(foresee, request.subject.id))
         shape = {"agents": [shapes.losses(agent) for agent in losses]}
         return Preview("rollback", shape)
 
@@ -117,16 +122,16 @@ class FreezeWork:
     """The begin or the end of a freeze of all rollouts.
 
     Attributes:
+        foresee: Returns the rollouts that it concerns; raises where it is refused.
         write: Writes it.
     """
 
+    foresee: "Callable[[Container, ActionRequest], Sequence[Rollout]]"
     write: "Callable[[Container, ActionRequest], Freeze]"
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
         """The rollouts that it stops, or that continue."""
-        _ends_at(container, request)
-        running = await in_db_thread(partial(container.rollouts.list, unfinished=True))
-        return Preview("freeze", {"rollouts": [shapes.rollout(row) for row in running]})
+        return Preview("freeze", shapes.freeze_preview(await in_db_thread(self.foresee, container, request)))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Write it, from now on."""
@@ -137,6 +142,14 @@ class FreezeWork:
         """The page of freezes, where one began for the same reason; its end is safe to repeat."""
         freezes = await in_db_thread(partial(connected.container.freezes.list, past=True))
         return Begun("rollouts") if any(freeze.reason == request.reason for freeze in freezes) else None
+
+
+def _preview_freeze(container: "Container", request: ActionRequest) -> "Sequence[Rollout]":
+    return container.freezes.preview_set(begins_at=None, ends_at=_ends_at(container, request))
+
+
+def _preview_unfreeze(container: "Container", request: ActionRequest) -> "Sequence[Rollout]":
+    return container.freezes.preview_lift(request.subject.id)
 
 
 def _freeze(container: "Container", request: ActionRequest) -> "Freeze":
@@ -327,7 +340,7 @@ ACTIONS = (
         "freeze",
         "Freeze all rollouts",
         ("rollout", "freeze"),
-        FreezeWork(_freeze),
+        FreezeWork(_preview_freeze, _freeze),
         (ActionValue("until", "Until, as 12h; else until it is lifted", "--until"),),
         role=Role.OPERATOR,
     ),
@@ -336,7 +349,7 @@ ACTIONS = (
         "unfreeze",
         "End the freeze",
         ("rollout", "unfreeze"),
-        FreezeWork(_unfreeze),
+        FreezeWork(_preview_unfreeze, _unfreeze),
         role=Role.OPERATOR,
     ),
 )

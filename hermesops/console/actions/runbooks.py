@@ -38,15 +38,18 @@ _LINES = 2000
 
 @dataclass
 class Run:
-    """A run of a runbook in this process.
+    """A run of a runbook, or other work without rows of its own, in this process.
 
     Attributes:
+        title: Of its page.
+        runbook: ``None`` for other work.
         lines: Narration, and the output of steps; hints are shown with their commands.
         result: Its steps with their outcomes; ``None`` while it runs.
     """
 
-    runbook: "Runbook"
-    instance: "Instance | None"
+    title: str
+    runbook: "Runbook | None" = None
+    instance: "Instance | None" = None
     lines: list[str | Hint] = field(default_factory=list)
     result: Mapping[str, object] | None = None
     _output: str = ""
@@ -94,9 +97,10 @@ class RunbookWork:
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Begin the run; its page shows each step."""
         container = connected.container
-        run = Run(*await asyncio.to_thread(_filled, container, request))
-        run.runbook.begin_at(request.value("step"))
-        return begun_run(run, partial(_carry_out, container, run, request))
+        runbook, instance = await asyncio.to_thread(_filled, container, request)
+        runbook.begin_at(request.value("step"))
+        run = Run(runbook.title, runbook, instance)
+        return begun_run(run, partial(_carry_out, container, run, runbook, request))
 
 
 def begun_run(run: Run, go_on: "Callable[[], Awaitable[object]]") -> Begun:
@@ -114,7 +118,7 @@ def _filled(container: "Container", request: ActionRequest) -> "tuple[Runbook, I
     return container.runbook_records.filled(load(assets.folder("runbooks"), request.subject.id), instance), instance
 
 
-async def _carry_out(container: "Container", run: Run, request: ActionRequest) -> None:
+async def _carry_out(container: "Container", run: Run, runbook: "Runbook", request: ActionRequest) -> None:
     """Run the steps, each in a child process, and keep the transcript; a console that ends interrupts the step."""
     loop, user, picked = asyncio.get_running_loop(), request.value("instance"), request.value("step")
     children: list[Future[Ended]] = []
@@ -126,7 +130,7 @@ async def _carry_out(container: "Container", run: Run, request: ActionRequest) -
         return children[-1].result()
 
     steps = RunbookRun(
-        run.runbook,
+        runbook,
         user,
         execute=execute,
         ask=lambda step: agreed(step, picked),
@@ -140,7 +144,7 @@ async def _carry_out(container: "Container", run: Run, request: ActionRequest) -
             child.cancel()
         raise
     run.result = shapes.run(steps, run.instance, failure)
-    await asyncio.to_thread(container.runbook_records.keep, run.runbook, run.instance, steps.transcript())
+    await asyncio.to_thread(container.runbook_records.keep, runbook, run.instance, steps.transcript())
     await ask_agent(container, run.instance.id if run.instance else None)
 
 

@@ -1,9 +1,11 @@
 """Runs of cells' stacks: of the registry's rows within the limits, or of a saved preview that an operator signed."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesops.agents.cells.bulk import failure_of
 from hermesops.agents.cells.workflow import UpRequest
 from hermesops.console.actions.action import About, Action, ActionRequest, ActionValue, Begun, Preview
 from hermesops.console.actions.operations import begun, find_opened
@@ -12,7 +14,7 @@ from hermesops.model.access.console_operator import Role
 from hermesops.model.fleet.cell import PLATFORM
 from hermesops.model.operation import OperationKind
 from hermesops.store.operations.db_thread import in_db_thread
-from hermesops.views import stacks as shapes
+from hermesops.views.agents import cells as shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.cells.changes.saved_previews import ApprovedPreview
@@ -30,9 +32,11 @@ class UpWork:
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
         """The changes of its resources; refused where they are beyond the limits."""
         cell = (await in_db_thread(container.cells.view, request.subject.name)).cell.name
-        changes = await container.cell_stacks.change_preview(cell)
-        await container.guards.judge(changes)
-        return Preview("stack", {"cell": cell, "changes": shapes.changes(changes.preview.changes), "approved": None})
+        chosen = await in_db_thread(partial(container.choose_cells, names=[cell]))
+        runs, cost = await chosen.preview_up()
+        if failure := failure_of(runs):
+            raise failure
+        return Preview("stack", shapes.up_preview(runs, cost, ""))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Open the operation."""
@@ -50,10 +54,10 @@ class UpSavedWork:
     """A run of a saved preview, exactly as its operator signed it; another operator's approval may go with it."""
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
-        """The changes that were signed, and by whom; refused where an approval is missing."""
-        approved = await in_db_thread(_approved, container, request)
-        changes = shapes.changes(approved.preview.changes)
-        return Preview("stack", {"cell": approved.preview.cell, "changes": changes, "approved": str(approved)})
+        """The changes that were signed, and by whom; refused where an approval is missing, or something changed."""
+        await in_db_thread(_approved, container, request)
+        run, cost, approved = await container.stack_ups.preview_saved(*await in_db_thread(_texts, request))
+        return Preview("stack", shapes.up_preview([run], cost, str(approved)))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Open the operation, which makes the preview again and refuses any difference."""

@@ -4,10 +4,12 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote
 
 from hermesops.base import assets
 from hermesops.console.actions import (
     alerts,
+    builds,
     callers,
     instances,
     machines,
@@ -35,11 +37,13 @@ ACTIONS: Sequence[Action] = (
     *machines.ACTIONS,
     *stacks.ACTIONS,
     *upkeep.ACTIONS,
+    *builds.ACTIONS,
     *callers.ACTIONS,
 )
 
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
+_RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,200}")
 
 
 def about(subject: About) -> Mapping[str, Action]:
@@ -136,6 +140,20 @@ def _alert(_container: "Container", name: str) -> Subject:
     return Subject(name, name, name, "alerts")
 
 
+def _silence(_container: "Container", silence_id: str) -> Subject:
+    """A silence by its id; whether there is one is Alertmanager's to say."""
+    if not _NAME.fullmatch(silence_id):
+        raise unknown_name("silence", silence_id)
+    return Subject(silence_id, silence_id, silence_id, "alerts")
+
+
+def _release(_container: "Container", release: str) -> Subject:
+    """A release by its id; whether there is one is the store's to say."""
+    if not _RELEASE.fullmatch(release):
+        raise unknown_name("release", release)
+    return Subject(release, release, release, f"releases/{quote(release, safe='')}")
+
+
 _SUBJECTS: "Mapping[About, Callable[[Container, str], Subject]]" = {
     About.FLEET: _fleet,
     About.INSTANCE: _instance,
@@ -144,6 +162,8 @@ _SUBJECTS: "Mapping[About, Callable[[Container, str], Subject]]" = {
     About.RUNBOOK: _runbook,
     About.OPERATION: _operation,
     About.ALERT: _alert,
+    About.SILENCE: _silence,
+    About.RELEASE: _release,
     About.CELL: _cell,
     About.MACHINE: _machine,
     About.JOB: _job,

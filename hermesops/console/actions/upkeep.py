@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from hermesops.agents.drill.service import DrillResult
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
-    from hermesops.automation.jobs.service import Jobs
     from hermesops.observability.runbook.fault import Fault
 
 T = TypeVar("T")
@@ -38,9 +37,9 @@ class DrainWork:
     """The destruction of the machines of a cell's warm pool."""
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
-        """The machines of the pool."""
-        machines = await in_db_thread(container.pool_machines.list, [request.subject.name])
-        return Preview("pool", {"machines": [cell_shapes.unassigned(machine) for machine in machines]})
+        """The machines of the pool, and its cost before and after."""
+        preview = await container.pool_previews.drain([request.subject.name])
+        return Preview("pool", cell_shapes.drain_preview(preview))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Mark them for deletion, and open the operation that destroys them."""
@@ -57,9 +56,9 @@ class JobWork:
     """One run of a job, whenever it ran last."""
 
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
-        """The job's pending work, and what it would destroy."""
+        """The job's pending work, the things that it would destroy, and the cost of pools before and after."""
         async with container.connect() as connected:
-            return await in_db_thread(_job_preview, connected.jobs, request.subject.name)
+            return Preview("job", job_shapes.preview(await connected.jobs.preview(request.subject.name)))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Open the operation that runs it and brings the operations that it opens to their end."""
@@ -71,12 +70,6 @@ class JobWork:
         return await find_opened(connected, request, OperationKind.JOB_RUN)
 
 
-def _job_preview(jobs: "Jobs", name: str) -> Preview:
-    manual = jobs.prepare(name)
-    state = next(state for state in jobs.states() if state.job.name == name)
-    return Preview("job", {**job_shapes.job(state), "destroys": list(manual.destroys)})
-
-
 @dataclass(frozen=True)
 class DrillWork:
     """A drill of a fault: a machine of a warm pool is broken, its runbook run, and the machine destroyed."""
@@ -84,15 +77,15 @@ class DrillWork:
     async def preview(self, container: "Container", request: ActionRequest) -> Preview:
         """The fault and its last drill; refused where it cannot be brought about here."""
         fault = container.runbook_drills.choose(request.subject.name)
-        drills = await in_db_thread(container.runbook_drills.list)
-        last = next((last for other, last in drills if other.name == fault.name), None)
+        last = await in_db_thread(container.runbook_drills.last, fault)
         return Preview("drill", drill_shapes.drill(fault, last))
 
     async def begin(self, connected: "Connected", request: ActionRequest) -> Begun:
         """Begin it; its page shows each step."""
         container = connected.container
         fault = container.runbook_drills.choose(request.subject.name)
-        run = Run(load(assets.folder("runbooks"), fault.runbook), None)
+        runbook = load(assets.folder("runbooks"), fault.runbook)
+        run = Run(runbook.title, runbook)
         return begun_run(run, partial(_drill, container, run, fault))
 
 

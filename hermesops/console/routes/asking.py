@@ -9,10 +9,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hermesops.console.actions.action import About
+from hermesops.console.actions.table import about
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import console_of
 from hermesops.console.topics.questions import OF_OPERATORS, QUESTIONS, Question
 from hermesops.errors import HermesError
+from hermesops.model.fleet.unassigned_machine import MachineRole
 from hermesops.views import stacks as stack_shapes
 from hermesops.views.agents import cells as cell_shapes
 
@@ -42,7 +44,9 @@ async def cell(request: Request) -> Response:
     view = await asyncio.to_thread(console.container.cells.view, name)
     size = console.container.env.settings.cell_size
     shape = cell_shapes.show(view, size=size, pending=None)
-    return console.pages.page("cell", cell=shape, actions=console.actions(About.CELL))
+    is_pooled = any(machine.role is MachineRole.WARM for machine in view.unassigned)
+    offered = [name for name in about(About.CELL) if is_pooled or name != "drain-pool"]
+    return console.pages.page("cell", cell=shape, actions=console.actions(About.CELL), offered=offered)
 
 
 async def cell_preview(request: Request) -> Response:

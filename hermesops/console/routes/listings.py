@@ -30,6 +30,7 @@ async def show(listing: Listing, request: Request) -> Response:
         topic=topic,
         digest=snapshot.digest,
         listing=listing,
+        actions={name: action for name, action in console.actions(About.FLEET).items() if name in listing.actions},
         command=listing.command(chosen),
         page=page,
         chosen=chosen,

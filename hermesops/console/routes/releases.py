@@ -23,6 +23,7 @@ async def show(request: Request) -> Response:
     return console.pages.page(
         "release",
         release=shapes.lock(lock),
+        revoked=next((row.revoked for row in rows if row.id == lock.id), ""),
         agents=agents.get(lock.id, ()),
         others=[row.id for row in rows if row.id != lock.id],
         against=other.id if other else "",

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
+from hermesops.console.actions import offers
 from hermesops.console.paging import MOST, Page, number_of, pages_of
 from hermesops.model.ids import InstanceId
 from hermesops.views import operations as operation_shapes
@@ -57,8 +58,11 @@ def shown(container: "Container", instance_id: str) -> Mapping[str, Any]:
     certificates = container.machine_certificates.of_instance(instance)
     operations = container.operation_directory.of_instance(instance.id, _OPERATIONS)
     backups = container.backup_rows.list(instance)[:_NEWEST]
+    row = container.instance_list.of(instance)
+    unfinished = container.operation_directory.unfinished_of(instance.id)
     return {
-        "instance": shapes.listed(container.instance_list.of(instance), at),
+        "instance": shapes.listed(row, at),
+        "offered": offers.of_instance(instance, unfinished, row.health.condition if row.health else None),
         "operations": [operation_shapes.operation(row) for row in operations],
         "backups": [backup_shapes.backup(row, instance.title) for row in backups],
         "certificates": [certificate_shapes.certificate(instance.title, row, at) for row in certificates[:_NEWEST]],

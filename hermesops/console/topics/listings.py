@@ -33,6 +33,7 @@ class Listing:
         read: Reads the rows; given the filters of the address.
         filters: Names of the options of the command that the page has too.
         is_served: Whether the served console has it: its role of the database reads these rows.
+        actions: Names of the fleet's actions that its page offers.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Listing:
     read: "Callable[[Container, Mapping[str, str]], Rows]"
     filters: tuple[str, ...] = ()
     is_served: bool = True
+    actions: tuple[str, ...] = ()
 
     def command(self, filters: Mapping[str, str]) -> tuple[str, ...]:
         """The command that prints the same rows."""
@@ -82,7 +84,8 @@ def _backups(container: "Container", _filters: Mapping[str, str]) -> Rows:
 
 
 def _drills(container: "Container", _filters: Mapping[str, str]) -> Rows:
-    return [drills.drill(fault, last) for fault, last in container.runbook_drills.list()]
+    service = container.runbook_drills
+    return [{**drills.drill(fault, last), "offered": service.can_drill(fault)} for fault, last in service.list()]
 
 
 def _outdated(container: "Container", _filters: Mapping[str, str]) -> Rows:
@@ -145,8 +148,16 @@ LISTINGS: Mapping[str, Listing] = {
             ("release", "list"),
             ("id", "agents", "state", "agent", "created_at", "note", "who"),
             _releases,
+            actions=("build-release",),
         ),
-        Listing("images", "Images", ("image", "list"), ("name", "id", "created_at"), _images),
+        Listing(
+            "images",
+            "Images",
+            ("image", "list"),
+            ("name", "id", "created_at"),
+            _images,
+            actions=("build-image",),
+        ),
         Listing("cells", "Cells", ("cell", "list"), ("cell", "region", "plans", "machines", "room", "last_up"), _cells),
         Listing(
             "pools",
@@ -177,6 +188,7 @@ LISTINGS: Mapping[str, Listing] = {
             ("token", "list"),
             ("user", "purpose", "left", "expires_at", "machine_name", "holder"),
             _tokens,
+            actions=("rotate-tokens",),
         ),
         Listing(
             "secrets",
@@ -185,6 +197,7 @@ LISTINGS: Mapping[str, Listing] = {
             ("name", "home", "is_there", "age", "purpose"),
             _secrets,
             is_served=False,
+            actions=("rotate-registry-key",),
         ),
         Listing(
             "messages",

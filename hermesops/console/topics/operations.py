@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hermesops.console.actions import offers
 from hermesops.console.actions.bulk import MOST
 from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
@@ -44,7 +45,7 @@ def shown(container: "Container", operation_id: str) -> Mapping[str, Any]:
         **shapes.history(history),
         "about": shapes.whose(row),
         "instance_id": row.instance_id,
-        "has_ended": row.status.has_ended,
+        "offered": offers.of_operation(history),
     }
 
 

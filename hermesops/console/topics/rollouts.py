@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from hermesops.agents.rollout.reports.explain import explain
 from hermesops.agents.rollout.steps.stage_entry import NEEDS_APPROVAL
+from hermesops.console.actions import offers
 from hermesops.model.rollout.records import RolloutId
 from hermesops.views.agents import rollouts as shapes
 from hermesops.views.timestamps import timestamp
@@ -52,6 +53,7 @@ def shown(container: "Container", rollout_id: str) -> Mapping[str, Any]:
         "decisions": _decisions(container, records),
         "approve": _approval(records, progress.stages),
         "has_ended": records.rollout.state.has_ended,
+        "offered": offers.of_rollout(container.rollout_commands, records),
     }
 
 

@@ -17,8 +17,7 @@ def run(_container: "Container", run_id: str) -> Mapping[str, Any]:
     """
     current = run_of(run_id)
     return {
-        "runbook": current.runbook.name,
-        "title": current.runbook.title,
+        "title": current.title,
         "user": current.instance.title if current.instance else None,
         "instance_id": current.instance.id if current.instance else None,
         "lines": list(current.lines),

@@ -26,6 +26,20 @@ class Images:
 
 
 @dataclass(frozen=True)
+class ImagePreview:
+    """A build of an image that was not made.
+
+    Attributes:
+        digest: Of its inputs.
+        same: The image of the same inputs; ``None`` where there is none, and a build makes one.
+    """
+
+    name: str
+    digest: str
+    same: Image | None
+
+
+@dataclass(frozen=True)
 class ImageBuilds:
     """Builds images and records them.
 
@@ -40,6 +54,14 @@ class ImageBuilds:
     recipe: "Callable[[str], Awaitable[Recipe]]"
     hold_lease: "Callable[[str], LeaseKeeper]"
     find_release: "Callable[[str], Lock]"
+
+    async def preview(self, name: str, *, release: str = "") -> ImagePreview:
+        """The build of an image that is not made; raises as ``build`` where a name is wrong, and changes nothing."""
+        lock = self.find_release(release) if release else None
+        recipe = await self.recipe(name)
+        digest = (recipe.with_release(lock) if lock else recipe).digest
+        same = next((image for image in self.registry.images.list(name) if image.digest == digest), None)
+        return ImagePreview(name, digest, same)
 
     async def build(self, name: str, *, release: str = "") -> "Built":
         """Build an image unless there is one of the same inputs, and record it: new machines boot from it.

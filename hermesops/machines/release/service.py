@@ -40,6 +40,18 @@ _BUILT_S = 3000.0
 
 
 @dataclass(frozen=True)
+class BuildPreview:
+    """An order for a release that was not given.
+
+    Attributes:
+        same_agent: Releases of the store that have the agent's version.
+    """
+
+    order: BuildRequest
+    same_agent: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class ReleaseChanges:
     """Changes which releases there are.
 
@@ -89,6 +101,17 @@ class ReleaseChanges:
         known = sorted({*self.releases.ids(), *self.registry.releases.ids()})
         if release not in known:
             raise unknown_name("release", release, known)
+
+    def preview_revocation(self, release: str) -> str:
+        """The reason for which a release was revoked already; empty where it was not. Raises as ``require_known``."""
+        self.require_known(release)
+        return self.releases.revocations().revoked.get(release, "")
+
+    def preview_build(self, order: BuildRequest) -> BuildPreview:
+        """An order that was not given; whether it makes a new release is known after its packages are resolved."""
+        wanted = order.agent
+        same = [row.id for row in self.releases.list() if wanted and row.lock.agent_version == wanted]
+        return BuildPreview(order, tuple(same))
 
     async def revoke(self, release: str, *, reason: str) -> Revocations:
         """Revoke a release: no machine installs it any more."""

@@ -2,11 +2,14 @@
 
 from dataclasses import dataclass
 
-from hermesops.errors import Hint
+from hermesops.errors import Hint, RefusedError
 from hermesops.model.access.audit import AuditEntry
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
+from hermesops.store.operations.intent import AbandonNote
 from hermesops.store.operations.kinds.table import abandon_note
+from hermesops.store.operations.leases.holder import is_gone
+from hermesops.store.operations.leases.under_way import refuse_held
 from hermesops.store.registry import Registry
 
 _ENTRIES = 100
@@ -29,6 +32,19 @@ class OperationHistory:
     lease: Lease | None
     audit: tuple[AuditEntry, ...]
     next: Hint
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no process works on it; a lease of one that is gone does not count."""
+        return self.lease is None or is_gone(self.lease.holder)
+
+
+@dataclass(frozen=True)
+class AbandonPreview:
+    """An operation that could be abandoned, and everything that it would leave behind."""
+
+    history: OperationHistory
+    left: AbandonNote
 
 
 @dataclass(frozen=True)
@@ -65,6 +81,10 @@ class OperationDirectory:
         """
         return tuple(self.registry.operations.list(kind=kind, limit=limit))
 
+    def unfinished_of(self, instance_id: InstanceId) -> tuple[Operation, ...]:
+        """The operations of an instance that have not ended."""
+        return tuple(self.registry.operations.list(unfinished=True, instance_id=instance_id))
+
     def get(self, operation_id: str) -> Operation:
         """Return the operation with this id, or with the only id that begins with it.
 
@@ -72,6 +92,28 @@ class OperationDirectory:
             UsageError: No operation, or more than one, has such an id.
         """
         return self.registry.operations.get(operation_id)
+
+    def preview_continuation(self, operation_id: str) -> OperationHistory:
+        """Return an operation that can be continued, with its history.
+
+        Raises:
+            UsageError: As ``get``.
+            RefusedError: It has ended.
+        """
+        history = self.history(operation_id)
+        refuse_ended(history.operation)
+        return history
+
+    def preview_abandon(self, operation_id: str) -> AbandonPreview:
+        """Return an operation that can be abandoned, with everything that it would leave behind.
+
+        Raises:
+            UsageError: As ``get``.
+            RefusedError: It has ended, or a process works on it.
+        """
+        history = self.preview_continuation(operation_id)
+        refuse_held(self.registry, history.lease)
+        return AbandonPreview(history, abandon_note(history.operation))
 
     def history(self, operation_id: str) -> OperationHistory:
         """Return an operation with its steps, its lease and its audit entries.
@@ -89,6 +131,19 @@ class OperationDirectory:
             lease,
             tuple(entry for entry in entries if entry.at >= operation.created_at),
             next_command(operation, lease),
+        )
+
+
+def refuse_ended(operation: Operation) -> None:
+    """Let only an operation that has not ended be continued or abandoned. Pure.
+
+    Raises:
+        RefusedError: It has ended.
+    """
+    if operation.status.has_ended:
+        raise RefusedError(
+            f"operation {operation.id} has ended ({operation.status}): {operation.outcome}",
+            hint=Hint(("operation", "list", "--all")),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from hermesops.base import waiting
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UsageError
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
+from hermesops.store.operations.directory import refuse_ended
 from hermesops.store.operations.intent import AbandonNote
 from hermesops.store.operations.kinds.table import abandon_note
 from hermesops.store.operations.leases.keeper import LeaseKeeper
@@ -88,11 +89,7 @@ class Operations:
                 show("" if shown else f"follows: {held.message}", now.step)
                 return waiting.Pending(f"{held.message}; {now.step}")
 
-        if operation.status.has_ended:
-            raise RefusedError(
-                f"operation {operation.id} has ended ({operation.status}): {operation.outcome}",
-                hint=Hint(("operation", "list", "--all")),
-            )
+        refuse_ended(operation)
         what = f"operation {operation.id}"
         return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5)
 
@@ -125,8 +122,7 @@ async def abandon(operation: Operation, registry: Registry, *, reason: str) -> A
             hint=Hint(("operation", "abandon", "ID", "--reason", "WHY")),
             field="reason",
         )
-    if operation.status.has_ended:
-        raise RefusedError(f"operation {operation.id} has ended ({operation.status}): {operation.outcome}")
+    refuse_ended(operation)
     async with LeaseKeeper(registry, operation.subject) as keeper:
         outcome = f"abandoned: {reason.strip()}"
         registry.operations.finish(operation.id, OperationStatus.ABANDONED, outcome, lease=keeper.lease)

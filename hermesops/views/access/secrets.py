@@ -8,6 +8,7 @@ from hermesops.views.timestamps import timestamp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hermesops.access.secrets.keyring.rotation import RotationPreview
     from hermesops.access.secrets.store import SecretState
     from hermesops.errors import Hint
 
@@ -22,6 +23,20 @@ def held_secret(state: "SecretState", now: datetime) -> dict[str, object]:
         "age": f"{(now - state.changed_at).days} d" if state.changed_at else None,
         "setting": state.needed.setting,
         "purpose": state.needed.purpose,
+    }
+
+
+def rotation_preview(preview: "RotationPreview", *, prepare: bool) -> dict[str, object]:
+    """A rotation of the registry's key that was not made.
+
+    Args:
+        prepare: Whether only a key is added, which seals nothing yet.
+    """
+    return {
+        "sealing": preview.sealing,
+        "prepared": preview.prepared or None,
+        "sealed_otherwise": preview.left,
+        "only_prepares": prepare,
     }
 
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind
 from hermesops.views import operations, stacks
-from hermesops.views.agents.costs import bill
+from hermesops.views.agents import costs
 from hermesops.views.failures import failure
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.agents.cells.bulk import CellRun
-    from hermesops.agents.cells.changes.guard import Cost
+    from hermesops.agents.cells.cost.bill import Cost
     from hermesops.agents.cells.status import CellView
+    from hermesops.agents.pool.previews import PoolPreview
     from hermesops.model.fleet.cell import Cell
     from hermesops.model.fleet.overview import Ordered
     from hermesops.model.fleet.unassigned_machine import UnassignedMachine
@@ -56,6 +57,11 @@ def drained(outcome: "Outcome") -> dict[str, object]:
     }
 
 
+def drain_preview(preview: "PoolPreview") -> dict[str, object]:
+    """The machines that a drain of warm pools destroys, and the monthly cost of the pools before and after."""
+    return {"machines": [unassigned(machine) for machine in preview.machines], "cost": costs.change(preview.cost)}
+
+
 def unassigned(machine: "UnassignedMachine") -> dict[str, object]:
     """The JSON object of a machine without an instance; one that holds or held a user's state names its instance."""
     return {
@@ -78,11 +84,20 @@ def changes(cell_runs: "Sequence[CellRun]") -> list[dict[str, object]]:
     return [{"cell": run.cell, **change} for run in cell_runs for change in stacks.changes(run.changes)]
 
 
+def up_preview(cell_runs: "Sequence[CellRun]", cost: "Cost", approved: str) -> dict[str, object]:
+    """Runs of cells' stacks that were not made.
+
+    Args:
+        approved: Time, signer and approver of the saved preview that would be run; empty for none.
+    """
+    return {"changes": changes(cell_runs), **runs(cell_runs, cost), "approved": approved or None}
+
+
 def runs(cell_runs: "Sequence[CellRun]", cost: "Cost | None") -> dict[str, object]:
     """The end of each cell's run, and the cost of all cells before and after, where it is known."""
     beside: dict[str, object] = {"cells": [_run(run) for run in cell_runs]}
     if cost:
-        beside["cost"] = {"before": bill(cost.before), "after": bill(cost.after)}
+        beside["cost"] = costs.change(cost)
     return beside
 
 

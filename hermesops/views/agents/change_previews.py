@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from hermesops.agents.cells.cost.bill import Bill
     from hermesops.agents.instances.preview.change_preview import ChangePreview, PlannedStep
+    from hermesops.model.operation import Operation
 
 
 def change_preview(preview: "ChangePreview") -> dict[str, object]:
@@ -30,6 +31,11 @@ def change_preview(preview: "ChangePreview") -> dict[str, object]:
         "ends_at": timestamp(preview.ends_at),
         "lost": {"since": timestamp(loss.since), "backed_up_first": loss.is_saved} if loss else None,
     }
+
+
+def checked(user: str, operation: "Operation") -> dict[str, object]:
+    """A change whose checks pass, and whose steps nobody knows before it begins."""
+    return {"user": user, "change": operation.kind.value}
 
 
 def changed_settings(preview: "ChangePreview") -> "Sequence[str]":

@@ -3,16 +3,25 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from hermesops.agents.cells.cost.bill import Bill
+    from hermesops.agents.cells.cost.bill import Bill, Cost
     from hermesops.agents.cells.cost.costs import Costs
     from hermesops.users.billing.model_usage import UsageSum
 
 
+_HOURS = 730
+"""Hours of a month on average: 365 days in twelve parts."""
+
+
 def cost(costs: "Costs") -> dict[str, object]:
-    """Monthly cost of machines by the registry's rows, and by JustAVPS."""
+    """Monthly cost of machines by the registry's rows, and by JustAVPS; ``pools`` are machines without an agent."""
     return {
         "cells": [{"cell": cell, **bill(cell_bill)} for cell, cell_bill in costs.cells.items()],
         "plans": [{"plan": plan, **bill(plan_bill)} for plan, plan_bill in costs.plans.items()],
+        "pools": {
+            **bill(costs.unused),
+            "hourly": f"{costs.unused.monthly / _HOURS:.4f}",
+            "cells": [{"cell": cell, "plan": plan, **bill(of_pool)} for (cell, plan), of_pool in costs.pools.items()],
+        },
         "platform": bill(costs.platform),
         "without_row": bill(costs.without_row),
         "estimated": bill(costs.total),
@@ -23,6 +32,11 @@ def cost(costs: "Costs") -> dict[str, object]:
         "problem": costs.problem.message if costs.problem else None,
         "difference": None if costs.difference is None else f"{costs.difference:.2f}",
     }
+
+
+def change(cost: "Cost") -> dict[str, object]:
+    """The monthly cost of some machines before and after a change."""
+    return {"before": bill(cost.before), "after": bill(cost.after)}
 
 
 def usage(usage_sum: "UsageSum") -> dict[str, object]:

@@ -60,6 +60,26 @@ def changes(happenings: "Sequence[Happening]") -> list[dict[str, object]]:
     ]
 
 
+def repair_preview(
+    repair: str, subject: str, *, instance_id: str = "", machine_id: str = "", server_type: str = ""
+) -> dict[str, object]:
+    """A repair that was not made.
+
+    Args:
+        subject: Machine, or user of ``accept-size``.
+        instance_id: The instance that gets the machine.
+        machine_id: The machine that is destroyed.
+        server_type: The size that becomes the ordered one.
+    """
+    return {
+        "repair": repair,
+        "subject": subject,
+        "instance_id": instance_id or None,
+        "machine_id": machine_id or None,
+        "server_type": server_type or None,
+    }
+
+
 def repaired(repair: str, subject: str, outcome: str) -> dict[str, object]:
     """The outcome of a repair by its name."""
     return {"repair": repair, "subject": subject, "outcome": outcome}

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint
 from hermesops.views.agents import instances
+from hermesops.views.agents.model_providers import chosen
 from hermesops.views.observability.alerts import alert
 from hermesops.views.observability.trends import trends
 from hermesops.views.operations import operation
@@ -38,6 +39,8 @@ def facts(known: "InstanceReport") -> dict[str, object]:
         "backup": _backup(known.backup) if known.backup else None,
         "operations": [_operation(work) for work in known.work],
         "machine_problem": known.problem or None,
+        "model_provider": chosen(known.provider.choice) if known.provider.choice else None,
+        "model_provider_problem": known.provider.problem or None,
         **instances.suspension(observation.instance, known.suspension),
     }
 

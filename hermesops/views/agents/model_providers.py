@@ -43,11 +43,18 @@ def of_instance(user: str, choice: "ProviderChoice | None", outcome: str) -> dic
 
 
 def chosen(choice: "ProviderChoice") -> dict[str, object]:
-    """A choice without its key."""
+    """A choice without its key; ``state`` is unknown where nobody knows whether the provider accepts it.
+
+    A key that its provider refuses is never saved.
+    """
+    from hermesops.model.providers.table import BY_ID
+
+    row = BY_ID.get(choice.provider)  # a stored choice may be of a provider that the table no longer has
     return {
         "id": choice.provider,
-        "title": choice.facts.title,
+        "title": row.title if row else choice.provider,
         "model": choice.model,
-        "address": choice.address,
+        "address": (row.base_url if row else "") or choice.base_url,
+        "state": "accepted" if choice.verified_at else "unknown",
         "verified_at": choice.verified_at or None,
     }

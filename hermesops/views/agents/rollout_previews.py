@@ -2,10 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from hermesops.views.agents import rollouts
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hermesops.agents.rollout.plan.checks import RequestPreview
+    from hermesops.agents.rollout.plan.losses import AgentLosses
     from hermesops.agents.rollout.plan.preview import RolloutPreview
     from hermesops.agents.rollout.reports.replay import Replayed
 
@@ -50,9 +54,10 @@ def preview(ahead: "RolloutPreview") -> dict[str, object]:
     }
 
 
-def requested(ahead: "RequestPreview") -> dict[str, object]:
-    """The preview of a requested rollout, with the freezes and alerts that hold it now."""
-    return {**preview(ahead.ahead), "closed": ahead.closed or None, "held": ahead.held or None}
+def start(ahead: "RequestPreview", losses: "Sequence[AgentLosses]") -> dict[str, object]:
+    """A start: the preview of the rollout, the freezes and alerts that hold it now, and the losses of each agent."""
+    held = {"closed": ahead.closed or None, "held": ahead.held or None}
+    return {**preview(ahead.ahead), **held, "losses": [rollouts.losses(agent) for agent in losses]}
 
 
 def replayed(outcome: "Replayed") -> dict[str, object]:

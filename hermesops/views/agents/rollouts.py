@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hermesops.agents.rollout.operators.service import Preview
     from hermesops.agents.rollout.plan.backlog import OutdatedInstance
     from hermesops.agents.rollout.plan.losses import AgentLosses
@@ -28,6 +30,11 @@ def freeze(record: "Freeze", now: datetime) -> dict[str, object]:
         "reason": record.reason,
         "who": record.who,
     }
+
+
+def freeze_preview(rollouts: "Iterable[Rollout]") -> dict[str, object]:
+    """The rollouts that a freeze stops, or that continue after its end."""
+    return {"rollouts": [rollout(row) for row in rollouts]}
 
 
 def policy(chosen: "InstancePolicy") -> dict[str, object]:

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from hermesops.views.agents import costs
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
     from hermesops.automation.jobs.runner import Report
-    from hermesops.automation.jobs.service import JobState
+    from hermesops.automation.jobs.service import JobPreview, JobState
     from hermesops.store.operations.outcomes import Outcome
 
 _SUBJECTS = 20
@@ -30,6 +31,12 @@ def job(state: "JobState") -> dict[str, object]:
         "holder": state.holder or None,
         "next": _next(state),
     }
+
+
+def preview(foreseen: "JobPreview") -> dict[str, object]:
+    """A run by an operator that was not made; ``cost`` is null where it changes no bill."""
+    cost = costs.change(foreseen.cost) if foreseen.cost else None
+    return {**job(foreseen.state), "destroys": list(foreseen.destroys), "cost": cost}
 
 
 def run(name: str, report: "Report") -> dict[str, object]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from hermesops.machines.release import Kept
     from hermesops.machines.release.diff import Difference
     from hermesops.machines.release.releases import Damage
+    from hermesops.machines.release.service import BuildPreview
     from hermesops.wire.documents.lock import Lock
     from hermesops.wire.documents.revocations import Revocations
 
@@ -121,6 +122,24 @@ def verified(release: "Lock", damage: "Sequence[Damage]") -> dict[str, object]:
     """A release whose files were checked; ``damage`` names the missing and the changed ones."""
     damaged = [{"name": file.name, "what": file.what} for file in damage]
     return {"id": release.id, "files": len(release.all_blobs()), "damage": damaged}
+
+
+def build_preview(preview: "BuildPreview") -> dict[str, object]:
+    """An order for a release that was not given, and the releases that have the agent's version."""
+    order = preview.order
+    return {
+        "agent": order.agent or None,
+        "wheel": order.wheel.name if order.wheel else None,
+        "source_sha256": order.archive.sha256 if order.archive else None,
+        "pythons": list(order.pythons),
+        "interpreter_sha256": order.interpreter.sha256 if order.interpreter else None,
+        "same_agent": list(preview.same_agent),
+    }
+
+
+def revocation_preview(release: str, users: "Sequence[str]", revoked_because: str) -> dict[str, object]:
+    """A release before its revocation: the users whose agents run it, and the reason where it is revoked already."""
+    return {"id": release, "users": list(users), "revoked": revoked_because or None}
 
 
 def revoked(release: str, reason: str, number: int) -> dict[str, object]:

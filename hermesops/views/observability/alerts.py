@@ -3,10 +3,12 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.model.fleet.alert import ACKNOWLEDGED
+from hermesops.model.fleet.alert import ACKNOWLEDGED, INSTANCE
 from hermesops.views.timestamps import timestamp
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from hermesops.model.fleet.alert import Silence
     from hermesops.observability.alerts.check import Checked
     from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
@@ -36,6 +38,11 @@ def alert(open_alert: "OpenAlert", now: datetime) -> dict[str, object]:
     }
 
 
+def about(alerts: "Iterable[OpenAlert]", now: datetime) -> dict[str, object]:
+    """The open alerts that an acknowledgement or a silence takes."""
+    return {"alerts": [alert(open_alert, now) for open_alert in alerts]}
+
+
 def state_of(open_alert: "OpenAlert") -> str:
     """The state of an alert: acknowledged, silenced, inhibited, ending or open; the first that applies."""
     if open_alert.acknowledged:
@@ -59,6 +66,19 @@ def silence(row: "Silence") -> dict[str, object]:
         "who": row.who,
         "comment": row.comment,
     }
+
+
+def matched(row: "Silence", users: "Mapping[str, str]") -> str:
+    """The matchers of a silence, in words."""
+    return ", ".join(
+        f"user={users[each.value]}" if each.label == INSTANCE and each.is_equal and each.value in users else str(each)
+        for each in row.matchers
+    )
+
+
+def lift_preview(row: "Silence", alerts: "Iterable[OpenAlert]", now: datetime) -> dict[str, object]:
+    """A silence before its end: the open alerts of which somebody is told again."""
+    return {"silence": silence(row), **about(alerts, now)}
 
 
 def _acknowledged(acknowledgement: "Silence") -> dict[str, object]:

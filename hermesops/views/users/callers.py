@@ -8,6 +8,11 @@ if TYPE_CHECKING:
     from hermesops.model.chat.caller import CallerRecord
 
 
+def revocation_preview(record: "CallerRecord") -> dict[str, object]:
+    """A caller before the end of its key, with the use of that."""
+    return {"caller": caller(record)}
+
+
 def caller(record: "CallerRecord") -> dict[str, object]:
     """A caller with the use of its key."""
     return {

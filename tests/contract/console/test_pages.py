@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -11,6 +12,8 @@ import httpx
 import pytest
 from starlette.routing import Route
 
+from hermesops.agents.rollout.records.events import Recorded, RolloutStarted, to_row
+from hermesops.agents.rollout.steps.stage_entry import NEEDS_APPROVAL
 from hermesops.app import Container
 from hermesops.console.actions.action import About, ActionRequest
 from hermesops.console.actions.callers import RevokeCallerWork
@@ -27,16 +30,18 @@ from hermesops.model.ids import instance_subject
 from hermesops.model.messaging.message import IncomingKind, Update
 from hermesops.model.messaging.messenger import Messenger
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.rollout.records import RolloutId, RolloutState
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
 from hermesops.store.calling_rows.callers import AgentCallers
 from hermesops.store.message_rows.incoming import IncomingMessages
 from hermesops.store.registry import Registry
-from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring, matrix
+from tests.support.fakes.monitoring import Answer, FakeMonitoring, alert, fake_monitoring, matrix, silence
 from tests.support.fleets.filled_registry import beat, fill
 from tests.support.hostile.agents.hostile_moods import ESCAPES
 from tests.support.pages.console import AUTHORITY, OWN, console_client, empty_container, foreign
 from tests.support.pages.halted_rollout import with_halted_rollout
 from tests.support.real.stores.registries import KEYS, TurnedClock
+from tests.support.rollouts.rows import AT, ROLLOUT, target_of
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
@@ -102,6 +107,8 @@ def paths_of(container: Container) -> list[str]:
         About.MACHINE: ["/console/machines/hermes-local-a"],
         About.JOB: ["/console/jobs/pools"],
         About.DRILL: ["/console/drills/gateway-stopped"],
+        About.SILENCE: ["/console/silences/ab12"],
+        About.RELEASE: ["/console/releases/none"],
         About.CALLER: [f"/console/callers/{CALLER}"],
     }
     actions = [f"{of}/change/{action.name}" for action in ACTIONS for of in subjects[action.about]]
@@ -144,6 +151,9 @@ async def test_texts_of_machines_and_addresses_are_data_on_every_page(
     hostile = alert("<b>Hostile</b>", instance_id=instance.id, cell=HOSTILE, text=HOSTILE)
     hostile["annotations"] = {"summary": HOSTILE, "figure": HOSTILE, "runbook_url": f"runbooks/{HOSTILE}.md"}
     monitoring.answers["GET /alertmanager/api/v2/alerts"] = Answer([hostile])
+    matchers = [{"name": HOSTILE, "value": HOSTILE, "isRegex": False, "isEqual": True}]
+    muted = {**silence("ab12", comment=HOSTILE), "createdBy": HOSTILE, "matchers": matchers}
+    monitoring.answers["GET /alertmanager/api/v2/silences"] = Answer([muted, {**muted, "id": HOSTILE}])
     pages = [(path, await client.get(path)) for path in paths_of(container)]
     pages += [
         (path, await client.get(f"{path}?{name}={quote(HOSTILE.replace(NUL, ''))}"))
@@ -389,6 +399,19 @@ async def test_a_rollout_shows_its_gates_with_limits_its_agents_and_its_actions(
     assert "halted now, running after" in retry
     assert "hermesops rollout retry r1 --reason WHY" in retry
     assert "cannot be paused" in (await client.get("/console/rollouts/r1/change/pause")).text
+
+
+async def test_a_stage_that_waits_for_a_second_operator_shows_the_command_that_signs(
+    container: Container, client: httpx.AsyncClient
+) -> None:
+    ids = [row.id for row in container.registry.instances.list()[2:4]]
+    waiting = replace(ROLLOUT, id=RolloutId("r2"), state=RolloutState.PAUSED, reason=f"stage 2 {NEEDS_APPROVAL}")
+    targets = [target_of(ids[0]), target_of(ids[1], 1, stage=1)]
+    container.registry.rollouts.add(waiting, targets, to_row(Recorded(AT, RolloutStarted("x"))))
+    sign = re.compile(r"hermesops rollout approve r2 --stage \d --reason WHY")
+    for path in ("/console/rollouts/r2", "/console/approvals"):
+        assert sign.search((await client.get(path)).text), path
+    assert "approve" not in {action.name for action in ACTIONS}, "a page has no key of a second operator"
 
 
 async def test_a_calling_agents_key_is_revoked_by_its_row(container: Container, client: httpx.AsyncClient) -> None:

@@ -21,6 +21,7 @@ from hermesops.console.topics.questions import QUESTIONS, Question
 from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
 from tests.support.fakes.instances import ADA
+from tests.support.pages.comparison import OUTCOMES, PREVIEWS
 
 IDS = [f"{action.about}-{action.name}" for action in ACTIONS]
 NAMES = {About.FLEET: "", About.FREEZE: "0a1b2c3d"}
@@ -41,6 +42,10 @@ def examples(action: Action) -> Iterator[Mapping[str, str]]:
     for field in action.fields:
         for value in ("on",) if field.is_flag else field.choices or ("text",):
             yield {**required, field.name: value}
+
+
+def example(action: Action) -> ActionRequest:
+    return ActionRequest(subject(action), next(examples(action)), "a test")
 
 
 def parsed(words: Sequence[str]) -> Mapping[str, Any]:
@@ -68,6 +73,18 @@ def test_each_action_is_a_command_with_each_of_its_values(action: Action) -> Non
         for value in given:
             wanted = {"on": True}.get(value, value)
             assert wanted in read or [wanted] in read, (action.command(request), read)
+
+
+def test_each_action_is_compared_with_its_command_by_a_test() -> None:
+    rows = {(action.about.value, action.name) for action in ACTIONS}
+    for table in (PREVIEWS, OUTCOMES):
+        assert set().union(*table.values()) == rows
+        assert sum(map(len, table.values())) == len(rows), "once each"
+        assert [module for module in table if not (Path(__file__).parents[3] / module).exists()] == []
+
+
+def test_each_command_has_a_dry_run() -> None:
+    assert [action.words for action in ACTIONS if "dry_run" not in parsed(action.command(example(action)))] == []
 
 
 def test_names_are_paths_and_each_is_there_once() -> None:

@@ -64,6 +64,21 @@ def next_step(ring: Ring, sealing: str, left: int, *, source: str = "the ring") 
     return Change(ring.prepared) if ring.prepared else Add()
 
 
+@dataclass(frozen=True)
+class RotationPreview:
+    """The state of the registry's key before a rotation.
+
+    Attributes:
+        sealing: Id of the key that seals now.
+        prepared: Id of a key of the ring that seals nothing yet; empty for none.
+        left: Values that another key sealed: a rotation was interrupted.
+    """
+
+    sealing: str
+    prepared: str
+    left: int
+
+
 class KeyRotation:
     """One rotation of the registry's key.
 
@@ -101,6 +116,12 @@ class KeyRotation:
         if not ring.prepared:
             self._write(ring.with_new().to_text())
         return self._ring().prepared
+
+    def preview(self) -> RotationPreview:
+        """The state from which a rotation begins or continues; raises as ``next_step``, and changes nothing."""
+        ring, sealing, left = self._ring(), self._registry.sealing.key(), self._registry.sealing.count_otherwise()
+        next_step(ring, sealing, left, source=self._source)
+        return RotationPreview(sealing, ring.prepared, left)
 
     def run(self, *, why: str) -> str:
         """Rotate, or finish an interrupted rotation; returns the key that seals now.

@@ -4,11 +4,10 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from hermesops.agents.cells.changes.guard import NO_OVERRIDES, Cost, Limits, Overrides, judge, refuse_over_budget
+from hermesops.agents.cells.changes.guard import NO_OVERRIDES, Limits, Overrides, judge, refuse_over_budget
 from hermesops.agents.cells.changes.preview import ChangePreview
-from hermesops.agents.cells.cost.bill import PriceList, Rentable, bill_of
-from hermesops.agents.cells.cost.prices import prices_of
-from hermesops.errors import UnavailableError
+from hermesops.agents.cells.cost.bill import Cost, Rentable, bill_of
+from hermesops.agents.cells.cost.prices import known_prices
 from hermesops.model.fleet.cell import CellMachine
 from hermesops.model.ids import CellName, MachineName
 from hermesops.settings.environment import Environment
@@ -49,24 +48,16 @@ class Guards:
             return
         new = [CellMachine(MachineName(""), server_type, region, None, None) for server_type, region in rented]
         machines: list[Rentable] = [*self._ordered(), *new]
-        refuse_over_budget(rented, bill_of(machines, await self._prices(machines)), budget)
+        refuse_over_budget(rented, bill_of(machines, await known_prices(self.vendor, machines)), budget)
 
     async def cost(self, *change_previews: ChangePreview) -> Cost:
         """Monthly cost of all machines of the environment, before and after runs of some cells."""
         others = self._ordered(but={change_preview.cell for change_preview in change_previews})
         before = [machine for change_preview in change_previews for machine in change_preview.in_state]
         after = [machine for change_preview in change_previews for machine in change_preview.ordered.machines]
-        prices = await self._prices((*others, *before, *after))
+        prices = await known_prices(self.vendor, (*others, *before, *after))
         rest = bill_of(others, prices)
         return Cost(rest + bill_of(before, prices), rest + bill_of(after, prices))
-
-    async def _prices(self, machines: Collection[Rentable]) -> PriceList:
-        """Today's prices in these machines' regions; none if the vendor does not answer."""
-        try:
-            async with self.vendor() as client:
-                return await prices_of(client, machines)
-        except UnavailableError:
-            return PriceList({})
 
     def _ordered(self, *, but: Collection[CellName] = ()) -> list[Rentable]:
         """All ordered machines but those of some cells."""

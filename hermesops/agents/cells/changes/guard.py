@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import chain
 
 from hermesops.agents.cells.changes.preview import DESTRUCTIVE, ChangePreview
-from hermesops.agents.cells.cost.bill import Bill
+from hermesops.agents.cells.cost.bill import Bill, Cost
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.ids import MachineName
 from hermesops.model.stack import ChangeKind
@@ -42,14 +42,6 @@ class Overrides:
 
 
 NO_OVERRIDES = Overrides()
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Monthly cost of the environment's machines, before and after a run."""
-
-    before: Bill
-    after: Bill
 
 
 def judge(

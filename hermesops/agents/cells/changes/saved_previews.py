@@ -11,7 +11,6 @@ from typing import Any
 import hermesops
 from hermesops.access.identity.current_operator import signers_of
 from hermesops.agents.cells.changes.approvals import Approvals, asked_by_preview
-from hermesops.agents.cells.changes.guard import Cost
 from hermesops.agents.cells.changes.preview import (
     FILE,
     ChangePreview,
@@ -20,6 +19,7 @@ from hermesops.agents.cells.changes.preview import (
     saved,
     saved_platform,
 )
+from hermesops.agents.cells.cost.bill import Cost
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.stack import Change, Preview
 from hermesops.settings.environment import Environment

@@ -65,6 +65,14 @@ class Bill:
         return f"{words}, {len(self.unpriced)} more of unknown price ({kinds})"
 
 
+@dataclass(frozen=True)
+class Cost:
+    """Monthly cost of some machines, before and after a change."""
+
+    before: Bill
+    after: Bill
+
+
 def bill_of(machines: Iterable[Rentable], prices: PriceList) -> Bill:
     """Add up the monthly cost of machines."""
     total, known, unpriced = NOTHING, 0, []

@@ -10,6 +10,7 @@ from hermesops.agents.cells.cost.bill import Bill, PriceList, Rentable, bill_of
 from hermesops.agents.cells.cost.prices import prices_of
 from hermesops.agents.drift.fleet_snapshot import Rented
 from hermesops.errors import UnavailableError
+from hermesops.model.fleet.unassigned_machine import MachineRole
 from hermesops.model.ids import platform_machine_name
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client
@@ -25,6 +26,7 @@ class Costs:
         rented: Machines that the vendor counts; the account may hold others than ours.
         platform: The machine of the platform's monitoring, which has no row.
         without_row: Every other machine that no row names: an orphan or unknown machine of ``fleet drift``.
+        pools: Of the machines of warm pools, by cell and plan; ``cells`` and ``plans`` have them too.
         problem: Why prices, the vendor's estimate or machines without a row are missing; ``None`` where none is.
     """
 
@@ -34,7 +36,13 @@ class Costs:
     rented: int
     platform: Bill = field(default_factory=Bill)
     without_row: Bill = field(default_factory=Bill)
+    pools: Mapping[tuple[str, str], Bill] = field(default_factory=dict)
     problem: UnavailableError | None = None
+
+    @property
+    def unused(self) -> Bill:
+        """Of all machines of warm pools: no agent is on them."""
+        return sum(self.pools.values(), Bill())
 
     @property
     def total(self) -> Bill:
@@ -61,8 +69,10 @@ async def costs_of(
         if ordered.wanted:
             cells[ordered.instance.cell].append(ordered)
             plans[ordered.instance.plan.value].append(ordered)
-    unassigned = registry.unassigned.list()
+    unassigned, pools = registry.unassigned.list(), defaultdict[tuple[str, str], list[Rentable]](list)
     for row in unassigned:
+        if row.wanted and row.role is MachineRole.WARM:
+            pools[row.cell, row.plan.value].append(row)
         if row.wanted:
             cells[row.cell].append(row)
             plans[row.plan.value].append(row)
@@ -81,6 +91,7 @@ async def costs_of(
     return Costs(
         cells={name: bill_of(these, prices) for name, these in cells.items()},
         plans={name: bill_of(these, prices) for name, these in sorted(plans.items())},
+        pools={place: bill_of(these, prices) for place, these in sorted(pools.items())},
         actual=None if usage is None or usage.estimated_cost is None else Decimal(str(usage.estimated_cost)),
         rented=usage.total_machines if usage else 0,
         platform=_listed([machine for machine in others if machine.name == own], prices),

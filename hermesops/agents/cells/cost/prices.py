@@ -1,9 +1,10 @@
 """Reads prices of machines from the vendor, once for each region."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
 
-from hermesops.agents.cells.cost.bill import PriceList, Rentable
+from hermesops.agents.cells.cost.bill import Cost, PriceList, Rentable, bill_of
 from hermesops.errors import UnavailableError
 from hermesops.vendor.justavps.client import Client
 
@@ -21,6 +22,27 @@ async def prices_of(vendor: Client, machines: Iterable[Rentable]) -> PriceList:
             (region, offer.name): Decimal(str(offer.price_monthly)) for offer in sold if offer.price_monthly is not None
         }
     return PriceList(monthly)
+
+
+async def known_prices(
+    vendor: Callable[[], AbstractAsyncContextManager[Client]], machines: Collection[Rentable]
+) -> PriceList:
+    """Today's prices in these machines' regions; none if the vendor does not answer."""
+    try:
+        async with vendor() as client:
+            return await prices_of(client, machines)
+    except UnavailableError:
+        return PriceList({})
+
+
+async def cost_of_change(
+    vendor: Callable[[], AbstractAsyncContextManager[Client]],
+    before: Collection[Rentable],
+    after: Collection[Rentable],
+) -> Cost:
+    """Monthly cost of the machines before and after a change, at today's prices."""
+    prices = await known_prices(vendor, (*before, *after))
+    return Cost(bill_of(before, prices), bill_of(after, prices))
 
 
 async def list_price(vendor: Client, region: str, server_type: str) -> Decimal | None:

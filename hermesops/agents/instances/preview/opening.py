@@ -8,11 +8,10 @@ from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import OperationId, instance_subject
-from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
+from hermesops.model.operation import Operation, OperationStatus
 from hermesops.store.operations.kinds.agents import ConfigureIntent
 from hermesops.store.operations.kinds.instance_intent import InstanceIntent
-from hermesops.store.operations.leases.holder import is_gone
-from hermesops.store.operations.leases.under_way import held_by
+from hermesops.store.operations.leases.under_way import refuse_held
 from hermesops.store.registry import Registry
 
 DRY_RUN = OperationId("dry-run")
@@ -60,8 +59,5 @@ async def unless_held(registry: Registry, subject: str) -> AsyncGenerator[None, 
     Raises:
         LeaseHeldError: Another process holds it; with the message that a request gets.
     """
-    for lease in registry.leases.list():
-        if lease.subject == subject and not is_gone(lease.holder):
-            words = f"{subject} is being worked on by {lease.holder}"
-            raise held_by(registry, LeaseHeldError(words, holder=lease.holder), subject)
+    refuse_held(registry, next((lease for lease in registry.leases.list() if lease.subject == subject), None))
     yield

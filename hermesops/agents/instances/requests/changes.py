@@ -13,6 +13,8 @@ from datetime import timedelta
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.requests import eligibility
+from hermesops.agents.instances.requests.eligibility import Requirement
 from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.agents.instances.requests.placement import MachinePlacement, refuse_unsold
 from hermesops.agents.instances.requests.settings_patch import SettingsPatch
@@ -40,7 +42,6 @@ from hermesops.store.operations.kinds.agents import (
     SuspendIntent,
     TerminateIntent,
 )
-from hermesops.store.operations.kinds.instance_intent import InstanceIntent
 from hermesops.store.registry import Registry
 
 
@@ -89,7 +90,7 @@ class InstanceRequests:
         Raises:
             RefusedError: Somebody is working on the instance, or too many end; nothing was changed.
         """
-        async with self.opener.eligible(user_text, TerminateIntent) as instance:
+        async with self.opener.eligible(user_text, eligibility.TERMINATE) as instance:
             intent = TerminateIntent(
                 user=user_text,
                 machine_name=instance.machine_name,
@@ -119,7 +120,7 @@ class InstanceRequests:
         Raises:
             RefusedError: It has ended, has never started, or has another unfinished operation.
         """
-        async with self._asked(user_text, ScheduleTerminationIntent, reason) as instance:
+        async with self._asked(user_text, eligibility.SCHEDULE_TERMINATION, reason) as instance:
             intent = ScheduleTerminationIntent(
                 user=user_text,
                 reason=reason.strip(),
@@ -136,7 +137,7 @@ class InstanceRequests:
             RefusedError: It is suspended, its machine is gone, or another operation works on it. In all these cases
                 nothing was changed.
         """
-        async with self.opener.eligible(user_text, RestartIntent) as instance:
+        async with self.opener.eligible(user_text, eligibility.RESTART) as instance:
             machine = await self.client.machine(instance)
             if machine is None:
                 is_backed_up = self.registry.backups.is_backed_up(instance.id)
@@ -150,7 +151,7 @@ class InstanceRequests:
         Raises:
             RefusedError: The agent is suspended, has ended or has never started, or another operation works on it.
         """
-        async with self._asked(user_text, RebootIntent, reason) as instance:
+        async with self._asked(user_text, eligibility.REBOOT, reason) as instance:
             return self.opener.open(instance, RebootIntent(user=user_text, reason=reason.strip()))
 
     async def configure(self, user_text: str, patch: SettingsPatch | None, *, reason: str) -> Operation:
@@ -169,7 +170,7 @@ class InstanceRequests:
                 f"settings are a user's own; say why you change those of {user_text}",
                 hint=Hint(("instance", "settings", user_text, "--reason", "WHY")),
             )
-        async with self.opener.eligible(user_text, ConfigureIntent) as instance:
+        async with self.opener.eligible(user_text, eligibility.CONFIGURE) as instance:
             node = await self._settable(instance)
             settings = self.registry.instance_secrets.settings(instance.id)
             new_settings = patch(settings) if patch else self.registry.instance_secrets.settings_before(instance.id)
@@ -189,7 +190,7 @@ class InstanceRequests:
 
     async def refuse_provider(self, user_text: str) -> None:
         """Check that an instance takes a model provider of its user's now; raises as ``configure``."""
-        async with self.opener.eligible(user_text, ConfigureIntent) as instance:
+        async with self.opener.eligible(user_text, eligibility.CONFIGURE) as instance:
             if not (await self._settable(instance)).takes_endpoint:
                 raise refusals.knows_no_provider(instance)
 
@@ -208,7 +209,7 @@ class InstanceRequests:
         Raises:
             RefusedError: It has ended, has never started, or has another unfinished operation.
         """
-        async with self._asked(user_text, SuspendIntent, reason) as instance:
+        async with self._asked(user_text, eligibility.SUSPEND, reason) as instance:
             intent = SuspendIntent(user=user_text, reason=reason.strip(), keep=keep or self.policy.keep)
             return self.opener.open(instance, intent, lambda begun: keep in {None, begun.keep})
 
@@ -224,9 +225,9 @@ class InstanceRequests:
             AlreadySoError: It is running.
             RefusedError: It has another unfinished operation.
         """
-        ends = {OperationKind.SCHEDULE_TERMINATION, OperationKind.TERMINATE} if undo else set()
-        async with self._asked(user_text, ResumeIntent, reason, cancels=ends) as instance:
-            self._cancel(ends, instance, reason)
+        requirement = eligibility.CANCEL_TERMINATION if undo else eligibility.RESUME
+        async with self._asked(user_text, requirement, reason) as instance:
+            self._cancel(requirement.cancels, instance, reason)
             moves = bool(self.opener.unfinished(instance, OperationKind.RELOCATE))
             if instance.status is InstanceStatus.RUNNING and not moves:
                 await self._refuse_running(instance)
@@ -262,9 +263,9 @@ class InstanceRequests:
                 another unfinished operation.
             UnavailableError: Its machine does not say how much data it holds.
         """
-        kind: type[InstanceIntent] = RelocateIntent if onto_new_machine else ResizeIntent
-        async with self._asked(user_text, kind, reason, while_running=True) as instance:
-            if instance.plan is plan and not self.opener.unfinished(instance, kind.kind):
+        requirement = eligibility.RELOCATE if onto_new_machine else eligibility.RESIZE
+        async with self._asked(user_text, requirement, reason) as instance:
+            if instance.plan is plan and not self.opener.unfinished(instance, requirement.kind.kind):
                 raise AlreadySoError(f"{instance.title} has plan {plan} already")
             await self._refuse_too_small(instance, plan)
             place, size = self.machine_placement.here(instance, plan), self.policy.server_types[plan]
@@ -312,7 +313,7 @@ class InstanceRequests:
                 "name one place to move to",
                 hint=Hint("give either", Parameter("cell", "CELL"), "or", Parameter("region", "REGION")),
             )
-        async with self._asked(user_text, RelocateIntent, reason, while_running=True) as instance:
+        async with self._asked(user_text, eligibility.RELOCATE, reason) as instance:
             here = self.machine_placement.cell(instance.cell)
             moves = self.opener.unfinished(instance, OperationKind.RELOCATE)
             if (cell or region) in {here.cell, here.region} and not moves:
@@ -330,7 +331,7 @@ class InstanceRequests:
             RefusedError: It is suspended or has ended, JustAVPS sells no machine of its plan there, or something else
                 is under way for it.
         """
-        async with self._asked(user_text, RelocateIntent, reason, while_running=True) as instance:
+        async with self._asked(user_text, eligibility.RELOCATE, reason) as instance:
             place = self.machine_placement.here(instance)
             await refuse_unsold(self.client, self.policy.server_types[instance.plan], place.region)
             return self._relocation(instance, user_text, reason, place, image_id=image_id, compared=("image_id",))
@@ -345,7 +346,7 @@ class InstanceRequests:
             UsageError: There is no such backup.
             RefusedError: It has ended, has no backup, or has another unfinished operation.
         """
-        async with self._asked(user_text, RelocateIntent, reason) as instance:
+        async with self._asked(user_text, eligibility.RESTORE_ANEW, reason) as instance:
             chosen, place = self._chosen(instance, snapshot), self.machine_placement.here(instance)
             return self._relocation(instance, user_text, reason, place, snapshot=chosen)
 
@@ -397,13 +398,10 @@ class InstanceRequests:
     def _asked(
         self,
         user_text: str,
-        kind: type[InstanceIntent],
+        requirement: Requirement,
         reason: str,
-        *,
-        cancels: AbstractSet[OperationKind] = frozenset(),
-        while_running: bool = False,
     ) -> AbstractAsyncContextManager[Instance]:
         """As ``OperationOpener.eligible``, for requests that need a reason."""
         if not reason.strip():
             raise UsageError(f"say why you do that to {user_text}", hint=Hint(Parameter("reason", "WHY")))
-        return self.opener.eligible(user_text, kind, cancels=cancels, while_running=while_running)
+        return self.opener.eligible(user_text, requirement)

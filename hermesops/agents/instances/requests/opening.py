@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
 from hermesops.agents.instances import refusals
-from hermesops.agents.instances.requests.eligibility import refuse_ineligible
+from hermesops.agents.instances.requests.eligibility import Requirement
 from hermesops.base import waiting
 from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine
@@ -40,10 +39,7 @@ class OperationOpener:
     async def eligible(
         self,
         user_text: str,
-        kind: type[InstanceIntent],
-        *,
-        cancels: AbstractSet[OperationKind] = frozenset(),
-        while_running: bool = False,
+        requirement: Requirement,
     ) -> AsyncGenerator[Instance, None]:
         """Hold the lease of an instance that may have such an operation; a refusal changes nothing.
 
@@ -53,10 +49,10 @@ class OperationOpener:
             LeaseHeldError: Another process works on the instance, and not on such an operation.
             RefusedError: It may not have such an operation now.
         """
-        async with self._lease_unless_begun(user_text, kind, may_follow=not cancels):
+        kind, may_follow = requirement.kind, not requirement.cancels
+        async with self._lease_unless_begun(user_text, kind, may_follow=may_follow):
             instance = self.registry.instances.find(user_text)
-            unfinished = self.unfinished(instance)
-            refuse_ineligible(kind, instance, unfinished, cancels=cancels, while_running=while_running)
+            requirement.refuse(instance, self.unfinished(instance))
             yield instance
 
     @asynccontextmanager
@@ -140,7 +136,7 @@ class OperationOpener:
             LeaseHeldError: Another process works on the instance.
             RefusedError: It may not have such an operation now.
         """
-        async with self.eligible(instance.id, type(intent)) as eligible:
+        async with self.eligible(instance.id, Requirement(type(intent))) as eligible:
             return self.open(eligible, intent)
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from hermesops.agents.cells.changes.environment_guard import Guards
 from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.instances.remote.instance_client import InstanceClient
-from hermesops.agents.instances.requests.eligibility import refuse_ineligible
+from hermesops.agents.instances.requests.eligibility import PROVISION
 from hermesops.agents.instances.requests.placement import latest_image, refuse_unsold
 from hermesops.agents.instances.steps.ports import Pool
 from hermesops.errors import Hint, RefusedError, UsageError
@@ -71,7 +71,7 @@ class ProvisionPreflight:
         instance = self.registry.instances.of_user(user.id)
         if instance is not None:
             unfinished = self.registry.operations.list(unfinished=True, instance_id=instance.id)
-            refuse_ineligible(ProvisionIntent, instance, unfinished)
+            PROVISION.refuse(instance, unfinished)
             refuse_other_plan(user_text, instance, plan)
         return instance
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hermesops.errors import Hint, Parameter, UsageError
-from hermesops.model.rollout.records import Freeze
+from hermesops.model.rollout.records import Freeze, Rollout
 from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.rollouts.freezes import meant_by, refuse_without_effect
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,21 @@ class Freezes:
                 "a freeze needs a reason: others have to wait for it", hint=Hint(Parameter("reason", "'quarter end'"))
             )
         return self.registry.freezes.set(begins_at=begins_at, ends_at=ends_at, reason=reason)
+
+    def preview_set(self, *, begins_at: datetime | None, ends_at: datetime | None) -> tuple[Rollout, ...]:
+        """The unfinished rollouts that ``set`` would stop.
+
+        Raises:
+            UsageError: It ends before it begins, or has ended already.
+        """
+        now = self.registry.now()
+        refuse_without_effect(begins_at or now, ends_at, now)
+        return tuple(self.registry.rollouts.list(unfinished=True))
+
+    def preview_lift(self, freeze_id: str) -> tuple[Rollout, ...]:
+        """The unfinished rollouts; after ``lift`` they continue, unless another freeze holds. Raises as it does."""
+        meant_by(freeze_id, {freeze.id: freeze for freeze in self.list(past=True)}, self.registry.now())
+        return tuple(self.registry.rollouts.list(unfinished=True))
 
     def lift(self, freeze_id: str, *, reason: str = "") -> Freeze:
         """End a freeze now, by its id or an unambiguous beginning of it; safe to call twice.

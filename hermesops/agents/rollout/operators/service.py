@@ -124,6 +124,20 @@ class RolloutCommands:
         transition = decide(records, OperatorCommand(self.registry.actor, "dry run", self.registry.now()))
         return Preview(before, transition.rollout, transition.targets)
 
+    def preview_rollback(self, text: str, *, lose: bool, even_revoked: bool) -> Rollout:
+        """The rollout that ``roll_back`` would roll back; raises as it does, and writes nothing."""
+        return self.preview(text, partial(commands.roll_back, lose=lose, even_revoked=even_revoked)).before
+
+    def allows(self, records: Records, decide: Decide) -> bool:
+        """Whether the state of a rollout allows a command."""
+        if decide is commands.resume and _may_run(records.rollout):
+            return True
+        try:
+            decide(records, OperatorCommand("", "", self.registry.now()))  # who reads a page may have no key
+        except RefusedError:
+            return False
+        return True
+
     async def follow(self, operations: Operations, rollout_id: RolloutId, show: Show) -> Rollout:
         """Run a rollout until it ends or halts. If another process runs it, watch that; if that stops, run it here.
 

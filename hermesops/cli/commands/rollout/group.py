@@ -7,6 +7,7 @@ import typer
 from hermesops.base.typed_values import one_of
 from hermesops.cli import context
 from hermesops.cli.commands.rollout import controls, follow, freezes
+from hermesops.cli.commands.rollout import preview as rollout_preview
 from hermesops.cli.console import Why, advice, is_json, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import rollout as options
@@ -19,7 +20,6 @@ from hermesops.views.agents import rollout_previews as preview_shapes
 from hermesops.views.agents import rollouts as rollout_shapes
 
 if TYPE_CHECKING:
-    from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.model.rollout.spec import Spec
 
 app = Noun(no_args_is_help=True)
@@ -125,16 +125,7 @@ def preview(
     from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.model.rollout.spec import Action
 
-    _print_preview(RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), ""))
-
-
-def _print_preview(request: "RolloutRequest") -> None:
-    container = context.compose()
-    ahead = context.run(container.rollout_requests.preview(request))
-    losses = context.run(container.rollout_losses.preview(request))
-    shown = {**preview_shapes.requested(ahead), "losses": [rollout_shapes.losses(agent) for agent in losses]}
-    lines = preview_view.preview_lines(ahead.ahead, ahead.closed, ahead.held)
-    result("rollout-preview", {"preview": shown}, [*lines, *status_view.losses(losses)])
+    rollout_preview.show(RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), ""))
 
 
 @app.command(
@@ -179,7 +170,7 @@ def start(
 
     request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), reason)
     if dry_run:
-        _print_preview(request)
+        rollout_preview.show(request)
         return 0
     return follow.start(request, queue=queue, detach=detach)
 

@@ -11,7 +11,7 @@ from hermesops.views.agents import cells as shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.cells.bulk import CellRun
-    from hermesops.agents.cells.changes.guard import Cost
+    from hermesops.agents.cells.cost.bill import Cost
 
 
 def lines(shown: Mapping[str, Any]) -> list[str]:
@@ -41,8 +41,18 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
     return [*field_lines(fields), *operations, "", *table_lines(columns, machines, "no machines")]
 
 
-def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cost: "Cost | None" = None) -> int:
+def report(
+    kind: str,
+    runs: "Sequence[CellRun]",
+    *,
+    remaining: bool = False,
+    cost: "Cost | None" = None,
+    beside: Mapping[str, object] | None = None,
+) -> int:
     """Print every change of every cell, each failure, and the cost of all cells before and after.
+
+    Args:
+        beside: Further fields of the JSON.
 
     Returns:
         The exit code: the failure's, else 7 for changes with ``remaining``, else 0.
@@ -64,7 +74,7 @@ def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cos
         for run in runs
         if not run.error
     )
-    table(kind, "changes", columns, changes, unchanged, beside=shapes.runs(runs, cost))
+    table(kind, "changes", columns, changes, unchanged, beside={**shapes.runs(runs, cost), **(beside or {})})
     if failure:
         complain(failure)
         return failure.exit_code

@@ -21,6 +21,8 @@ def cost_lines(costs: "Costs") -> list[str]:
         else f"${costs.actual:.2f} a month for {counted(costs.rented, 'machine')}"
     )
     lines += [f"{'estimated':<{width}}  {costs.total}", f"{'JustAVPS':<{width}}  {actual}"]
+    if costs.unused:
+        lines.append(advice(f"{'warm pools':<{width}}  {costs.unused}, no agent on them;", ("pool", "list")))
     drift = ("fleet", "drift")
     if costs.without_row:
         lines.append(advice(f"{'without a row':<{width}}  {costs.without_row};", drift, "names them"))

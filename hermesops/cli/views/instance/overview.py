@@ -10,6 +10,7 @@ from hermesops.cli.views.instance import trends
 from hermesops.errors import Hint
 from hermesops.views.agents import instances
 from hermesops.views.agents.instance_reports import facts, next_command
+from hermesops.views.agents.model_providers import chosen
 from hermesops.views.timestamps import Age
 from hermesops.wire.foreign_text import one_line
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from hermesops.agents.health.instance_list import ListedInstance
     from hermesops.agents.health.instance_reports import InstanceAlerts, InstanceReport, OpenWork
     from hermesops.model.fleet.instance import Instance
+    from hermesops.model.providers.choice import ProviderChoice
     from hermesops.model.recovery.backup import Backup
     from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
 
@@ -73,7 +75,7 @@ _SECTIONS = (
         "Agent",
         (
             *("user", "status", "suspended_at", "suspended_reason", "ends_at", "undo", "health", "reasons", "gateway"),
-            *("plan", "price", "created_at", "last_heartbeat"),
+            *("plan", "price", "model_provider", "created_at", "last_heartbeat"),
         ),
     ),
     ("Open", ("operation", "alert")),
@@ -89,11 +91,19 @@ _ONLY_IF_KNOWN = frozenset({"ends_at", "reasons", "gateway", "price", "address",
 _MOMENTS = frozenset({"suspended_at", "ends_at", "created_at", "last_heartbeat", "release_since"})
 
 
+def _provider_line(choice: "ProviderChoice | None") -> str:
+    if choice is None:
+        return "the platform's"
+    since = f"accepted since {choice.verified_at}" if choice.verified_at else "unknown whether the key is accepted"
+    return f"{chosen(choice)['title']} of the user, {choice.model}, {since}"
+
+
 def _people(known: "InstanceReport", now: "datetime") -> dict[str, object]:
     """Fields and their values, of which a person sees one line each."""
     data = {**facts(known), **instance_line(known.observation.instance)}
     data.pop("operations")
     data.pop("price_monthly")
+    provider_problem = data.pop("model_provider_problem")
     problem = data.pop("machine_problem")
     suspended = suspension_line(data)
     return {
@@ -101,6 +111,7 @@ def _people(known: "InstanceReport", now: "datetime") -> dict[str, object]:
         **suspended,
         "release": data["release"] or UNKNOWN,
         "price": f"${known.price:.2f} a month" if known.price is not None else None,
+        "model_provider": f"unknown: {provider_problem}" if provider_problem else _provider_line(known.provider.choice),
         "backup": _backup_line(known.backup, now) if known.backup else "none",
         "operation": [_operation_line(work, now) for work in known.work] or "none",
         "alert": _alert_lines(known.alerts, now),

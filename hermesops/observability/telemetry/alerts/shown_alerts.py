@@ -76,6 +76,18 @@ class KnownAlerts:
 
 
 @dataclass(frozen=True)
+class KnownSilences:
+    """Silences that hold or are to come.
+
+    Attributes:
+        unread: Why they are not known; empty where they are.
+    """
+
+    silences: tuple[Silence, ...] = ()
+    unread: str = ""
+
+
+@dataclass(frozen=True)
 class Alerts:
     """Alerts of one environment.
 
@@ -148,16 +160,30 @@ class Alerts:
             UnavailableError: It does not answer; nothing was changed.
             UnknownOutcomeError: It may have been acknowledged.
         """
-        manager = Alertmanager(self.client)
-        matchers, _ = silencing.acknowledged(
-            await manager.alerts(muted=True),
+        wanted, _ = await self._acknowledgement(name, instance, length, reason)
+        silence = await Alertmanager(self.client).silence(wanted)
+        self._note_made(silence, reason)
+        return silence
+
+    async def preview_acknowledgement(
+        self, name: str, instance: "Instance | None", *, length: timedelta, reason: str
+    ) -> tuple[OpenAlert, ...]:
+        """Open alerts that ``acknowledge`` would take now; raises as it does, and changes nothing."""
+        _, taken = await self._acknowledgement(name, instance, length, reason)
+        users = await asyncio.to_thread(self.users)
+        return tuple(self._open(alert, users, taken) for alert in taken)
+
+    async def _acknowledgement(
+        self, name: str, instance: "Instance | None", length: timedelta, reason: str
+    ) -> tuple[Silence, tuple[Alert, ...]]:
+        """The silence that acknowledges an alert, and the open alerts that it takes."""
+        matchers, taken = silencing.acknowledged(
+            await Alertmanager(self.client).alerts(muted=True),
             name,
             instance.id if instance else "",
             instance.title if instance else "",
         )
-        silence = await manager.silence(self._silence_of(matchers, length, reason, is_acknowledgement=True))
-        self._note_made(silence, reason)
-        return silence
+        return self._silence_of(matchers, length, reason, is_acknowledgement=True), taken
 
     async def silence(self, where: str, instance: "Instance | None", *, length: timedelta, reason: str) -> Silence:
         """Silence alerts for a while.
@@ -237,12 +263,30 @@ class Alerts:
             UnavailableError: Alertmanager does not answer; nothing was changed.
             UnknownOutcomeError: It may have ended.
         """
-        manager = Alertmanager(self.client)
-        silences = {silence.id: silence for silence in await manager.silences()}
-        meant = silences[find_by_id("silence", silence_id, silences)]
-        await manager.lift(meant.id)
+        meant = await self._meant(silence_id)
+        await Alertmanager(self.client).lift(meant.id)
         self._note("silence_lifted", f"silence/{meant.id}", meant, reason)
         return meant
+
+    async def preview_lift(self, silence_id: str) -> tuple[Silence, tuple[OpenAlert, ...]]:
+        """The silence that ``lift`` would end, and the open alerts that it takes; raises as it does."""
+        meant = await self._meant(silence_id)
+        alerts = await self.list(everything=True)
+        return meant, tuple(alert for alert in alerts if meant.id in alert.alert.silenced_by)
+
+    async def _meant(self, silence_id: str) -> Silence:
+        silences = {silence.id: silence for silence in await Alertmanager(self.client).silences()}
+        return silences[find_by_id("silence", silence_id, silences)]
+
+    async def known_silences(self) -> KnownSilences:
+        """Silences that hold or are to come, unless they cannot be read within seconds."""
+        try:
+            async with asyncio.timeout(_KNOWN_WITHIN_S):
+                return KnownSilences(await self.silences())
+        except TimeoutError:
+            return KnownSilences(unread=f"monitoring did not answer within {_KNOWN_WITHIN_S:g} s")
+        except HermesError as error:
+            return KnownSilences(unread=error.message)
 
     async def silences(self) -> tuple[Silence, ...]:
         """Silences that hold or are to come, the one that ends first before others.

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 
 from hermesops.errors import HermesError, Hint
 from hermesops.model.ids import InstanceId
-from hermesops.model.operation import LeaseHeldError, Operation
+from hermesops.model.operation import Lease, LeaseHeldError, Operation
 from hermesops.store.operations.kinds.table import KINDS
+from hermesops.store.operations.leases.holder import is_gone
 from hermesops.store.registry import Registry
 
 _PROCESS = re.compile(r"(?P<host>[^:]+):(?P<pid>[0-9]{1,9}):.+")
@@ -14,6 +15,17 @@ _INSTANCE = "instance/"
 
 AGAIN = Hint("run the same command again after that;", ("operation", "list"), "shows it")
 """What is next where another process works on the same."""
+
+
+def refuse_held(registry: Registry, lease: Lease | None) -> None:
+    """Let only a subject be changed that no process works on; a lease of a process that is gone does not count.
+
+    Raises:
+        LeaseHeldError: A process works on it; with the message that a request gets.
+    """
+    if lease and not is_gone(lease.holder):
+        words = f"{lease.subject} is being worked on by {lease.holder}"
+        raise held_by(registry, LeaseHeldError(words, holder=lease.holder), lease.subject)
 
 
 def held_by(registry: Registry, refusal: LeaseHeldError, subject: str) -> LeaseHeldError:

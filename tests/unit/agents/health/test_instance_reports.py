@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hermesops.agents.health import instance_reports
-from hermesops.agents.health.instance_reports import InstanceAlerts, InstanceReport, InstanceReports
+from hermesops.agents.health.instance_reports import InstanceAlerts, InstanceReport, InstanceReports, OwnProvider
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.suspension import Suspension
 from hermesops.errors import UnavailableError
@@ -17,9 +17,11 @@ from hermesops.model.fleet.health import Condition
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.model.providers.choice import ProviderChoice
 from hermesops.model.rollout.release import RecordedRelease, ReleaseId
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
+from hermesops.views.agents.instance_reports import report as instance_report
 from tests.support.fakes.parts import part
 from tests.support.real.stores.registries import TurnedClock, placed, registry_at
 
@@ -126,6 +128,28 @@ async def test_alerts_and_a_price_that_do_not_come_are_unknown_and_delay_nothing
     report = await report_of(registry, ada, machine=unpriced, alerts=hangs, price=hangs)
     assert report.alerts.problem.startswith("not done after 0.01 s")
     assert report.price is None
+
+
+@pytest.mark.parametrize("problem", ["", "the registry's key is missing"])
+async def test_the_users_own_provider_is_named_or_unknown(registry: Registry, ada: Instance, problem: str) -> None:
+    choice = ProviderChoice("openai", "gpt-5.2", "")
+
+    def provider(instance: Instance) -> ProviderChoice:
+        assert instance == ada
+        if problem:
+            raise UnavailableError(problem)
+        return choice
+
+    async def observe(_: object) -> Observation:
+        return Observation(ada, LISTED)
+
+    reports = InstanceReports(registry, observe, lambda: None, part, nothing, provider)
+    report = await reports.of(ada)
+    assert report.provider == OwnProvider(None if problem else choice, problem)
+    shape = instance_report(report, registry.now())["instance"]
+    assert isinstance(shape, dict)
+    assert shape["model_provider_problem"] == (problem or None)
+    assert (shape["model_provider"] or {}).get("state") == (None if problem else "unknown")
 
 
 async def test_alerts_about_it_are_asked_for(registry: Registry, ada: Instance) -> None:

@@ -32,10 +32,10 @@ class Pools:
     short = staticmethod(lambda: [CellName("cell1")])
 
     def __init__(self, broken: str = "") -> None:
-        self._broken = broken
+        self._broken, self.opens = broken, list[bool]()
 
     def cells(self, names: Sequence[str], *, opening: bool) -> list[Any]:
-        assert opening
+        self.opens.append(opening)
         return [part(name=name) for name in names or ("cell1", "cell2")]
 
     def open(self, cell: str) -> Any:  # noqa: ANN401 - stands for an operation
@@ -52,8 +52,12 @@ async def ended(operation: Operation) -> str:
 async def test_an_operator_fills_all_pools_or_those_of_cells_and_waits(
     registry: Registry, named: tuple[str, ...], cells: list[str]
 ) -> None:
-    all_jobs = jobs(registry=registry, pools=Pools())
-    report = await all_jobs.run("pools", all_jobs.prepare("pools", named), ended)
+    pools = Pools()
+    all_jobs = jobs(registry=registry, pools=pools)
+    prepared = all_jobs.prepare("pools", named)
+    assert pools.opens == [False], "a preparation opens no cell"
+    report = await all_jobs.run("pools", prepared, ended)
+    assert pools.opens == [False, True]
     assert [(outcome.subject, outcome.done) for outcome in report.outcomes] == [
         (cell, f"fill of {cell}: done") for cell in cells
     ]

@@ -27,6 +27,7 @@ def jobs(**parts: Any) -> Jobs:  # noqa: ANN401 - each stands for a service
         "drills",
         "rollouts",
         "pools",
+        "pool_previews",
         "upkeep",
         "proxy_tokens",
         "model_tokens",

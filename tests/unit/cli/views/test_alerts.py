@@ -108,6 +108,6 @@ def test_a_silence_with_its_matchers() -> None:
     }
     assert view.silence_row(silence, {})["what"] == "cell=~a|b, unit!=x, a=b"
     own = replace(silence, matchers=(Matcher("instance_id", "i-1"), Matcher("instance_id", "i-2")))
-    assert view.matched(own, {"i-1": "ada"}) == "user=ada, instance_id=i-2"
+    assert alert_shapes.matched(own, {"i-1": "ada"}) == "user=ada, instance_id=i-2"
     line = view.silence_line(silence, "silenced", Hint(("alert", "silence", "--lift", "s-1")))
     assert str(line) == "silenced until 2026-01-02 05:04 UTC: hermesops alert silence --lift s-1 ends that"

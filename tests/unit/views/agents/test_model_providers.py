@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 from hermesops.cli.views.instance.model_provider import provider_lines
 from hermesops.cli.views.instance.settings import settings_lines
@@ -24,8 +25,13 @@ def test_an_agents_own_provider_is_shown_without_its_key() -> None:
         "title": "OpenAI",
         "model": "gpt-5.2",
         "address": "https://api.openai.com/v1",
+        "state": "unknown",
         "verified_at": None,
     }
+    verified = shapes.chosen(replace(choice, verified_at="2026-01-02T03:04:05+00:00"))
+    assert (verified["state"], verified["verified_at"]) == ("accepted", "2026-01-02T03:04:05+00:00")
+    gone = shapes.chosen(replace(choice, provider="gone", base_url="https://models.example.org/v1"))
+    assert (gone["title"], gone["address"]) == ("gone", "https://models.example.org/v1"), "a row that the table lost"
     assert shapes.of_instance("ada", choice, "") == {"user": "ada", "provider": shape, "outcome": None}
     assert shapes.of_instance("ada", None, "done") == {"user": "ada", "provider": None, "outcome": "done"}
     lines = provider_lines(choice)

@@ -25,8 +25,7 @@ class FreezeRepository(Repository):
         with self._database.writing() as connection:
             now = self._database.now(connection)
             begin = begins_at or now
-            if ends_at is not None and ends_at <= max(begin, now):
-                raise UsageError(f"a freeze from {begin:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC has no effect")
+            refuse_without_effect(begin, ends_at, now)
             freeze = Freeze(secrets.token_hex(4), begin, ends_at, reason, self._context.audit_log.actor)
             connection.execute(freezes.insert().values(vars(freeze)))
             after = {"begins_at": begin.isoformat(), "ends_at": ends_at.isoformat() if ends_at else None}
@@ -46,7 +45,7 @@ class FreezeRepository(Repository):
             now = self._database.now(connection)
             rows = connection.execute(sa.select(freezes).with_for_update())
             every = {row.id: Freeze(**row._asdict()) for row in rows}
-            meant = find_by_id("freeze", freeze_id, every) if freeze_id else _only(every, now)
+            meant = meant_by(freeze_id, every, now)
             is_it = freezes.c.id == meant
             if every[meant].lifted_at is None:
                 connection.execute(freezes.update().where(is_it).values(lifted_at=now))
@@ -60,6 +59,25 @@ class FreezeRepository(Repository):
             now = self._database.now(connection)
             every = [Freeze(**row._asdict()) for row in connection.execute(query)]
         return tuple(freeze for freeze in every if past or not freeze.is_past(now))
+
+
+def refuse_without_effect(begin: datetime, ends_at: datetime | None, now: datetime) -> None:
+    """Refuse a freeze that would hold at no time. Pure.
+
+    Raises:
+        UsageError: It ends before it begins, or has ended already.
+    """
+    if ends_at is not None and ends_at <= max(begin, now):
+        raise UsageError(f"a freeze from {begin:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC has no effect")
+
+
+def meant_by(freeze_id: str, every: Mapping[str, Freeze], now: datetime) -> str:
+    """The id of the freeze that an operator names; empty for the only present or future one. Pure.
+
+    Raises:
+        UsageError: There is none of that id, or more than one.
+    """
+    return find_by_id("freeze", freeze_id, every) if freeze_id else _only(every, now)
 
 
 def _only(every: Mapping[str, Freeze], now: datetime) -> str:

@@ -10,9 +10,11 @@ import pytest
 from hermesops.agents.cells.changes.environment_guard import Guards
 from hermesops.agents.cells.cost.costs import costs_of
 from hermesops.agents.drift.compare import compare
+from hermesops.cli.views.fleet.cost import cost_lines
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.settings.environment import Environment
 from hermesops.vendor.justavps.wire import Machine, ServerType
+from hermesops.views.agents.costs import bill, cost
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import Fleet, machine_for, machine_of_unassigned, ordered, pooled
 
@@ -75,6 +77,10 @@ async def test_costs_are_told_by_cell_and_plan_and_beside_the_vendors_own_accoun
     assert {name: bill.machines for name, bill in costs.cells.items()} == {"cell1": 3}
     assert {name: bill.machines for name, bill in costs.plans.items()} == {"light": 3}
     assert (costs.total.monthly, costs.difference, costs.rented) == (Decimal(30), Decimal("1.5"), 4)
+    assert {place: bill.monthly for place, bill in costs.pools.items()} == {("cell1", "light"): Decimal(10)}
+    pools = {"monthly": "10.00", "machines": 1, "unpriced": [], "hourly": "0.0137"}
+    assert cost(costs)["pools"] == {**pools, "cells": [{"cell": "cell1", "plan": "light", **bill(costs.unused)}]}
+    assert any("$10.00 a month for 1 machine, no agent on them" in line for line in cost_lines(costs))
 
 
 async def test_costs_and_drift_agree_on_machines_without_a_row() -> None:

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from hermesops.agents.cells.changes.guard import Cost, Limits, Overrides, judge
+from hermesops.agents.cells.changes.guard import Limits, Overrides, judge
 from hermesops.agents.cells.changes.preview import ChangePreview
-from hermesops.agents.cells.cost.bill import Bill
+from hermesops.agents.cells.cost.bill import Bill, Cost
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.fleet.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.instances.requests.eligibility import RESUME, Requirement
 from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.errors import RefusedError
 from hermesops.model.ids import OperationId
@@ -15,7 +16,6 @@ from hermesops.store.operations.kinds.agents import (
     ConfigureIntent,
     Keep,
     RestartIntent,
-    ResumeIntent,
     SuspendIntent,
     TerminateIntent,
 )
@@ -52,7 +52,7 @@ def opener(*rows: Operation, is_held: bool = True) -> OperationOpener:
 
 async def asked(operation_opener: OperationOpener, wanted: InstanceIntent, *, undo: bool = False) -> str:
     async with operation_opener.eligible(
-        "ada", type(wanted), cancels=frozenset({wanted.kind} if undo else ())
+        "ada", Requirement(type(wanted), frozenset({wanted.kind} if undo else ()))
     ) as instance:
         is_the_same = (lambda begun: begun.keep is wanted.keep) if isinstance(wanted, SuspendIntent) else None
         return operation_opener.open(instance, wanted, is_the_same).id
@@ -69,7 +69,7 @@ async def test_the_same_request_finds_what_another_process_does() -> None:
         assert await asked(opener(begun(intent)), intent) == "begun", intent.kind
     # Resuming goes on with a move that starts the agent on another machine.
     moving = replace(begun(SUSPEND), kind=OperationKind.RELOCATE)
-    async with opener(moving).eligible("ada", ResumeIntent) as instance:
+    async with opener(moving).eligible("ada", RESUME) as instance:
         assert instance is ADA
     # What was found there is no matter of the request after it.
     assert await asked(opener(is_held=False), SUSPEND) == "new"
