@@ -28,6 +28,7 @@ ACTIONS: Sequence[Action] = (
 )
 
 
+_ALERT = re.compile(r"[A-Za-z0-9]{1,100}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
 
 
@@ -115,7 +116,7 @@ def _named(kind: Literal["machine", "job", "drill"], name: str, page: str) -> Su
 
 
 def _alert(_container: "Container", name: str) -> Subject:
-    if not name.isascii() or not name.isalnum():
+    if not _ALERT.fullmatch(name):
         raise unknown_name("alert", name)
     return Subject(name, name, name, "alerts")
 
