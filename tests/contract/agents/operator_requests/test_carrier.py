@@ -456,6 +456,14 @@ HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {"action": "keep", "about": "links", "form": {"name": "x", "page": "alerts"}, "is_preview": True},
         "a link has no preview",
     ),
+    "a link with a NUL that is forgotten": (
+        {"action": "forget", "about": "links", "form": {"name": "a\0b"}},
+        "a name has 1 to 60",
+    ),
+    "a question's filter with a NUL": (
+        {"action": "drift", "about": "questions", "form": {"where": "user=a\0b"}, "is_preview": True},
+        "all of them visible",
+    ),
     "another change of links": ({"action": "erase", "about": "links", "form": {}}, "has no change 'erase'"),
     "at once": (
         {"action": "terminate", "about": "instances", "proof": ADELE, "form": {"now": "on"}},
