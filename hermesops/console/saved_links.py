@@ -40,15 +40,25 @@ class SavedLinks(Protocol):
         """Forget a link; nothing happens where there is none of that name."""
 
 
+def parse_name(text: str) -> str:
+    """The name of a link, with single spaces.
+
+    Raises:
+        UsageError: It is empty, too long, or has invisible characters.
+    """
+    name = " ".join(text.split())
+    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise UsageError(f"a name has 1 to {_LONGEST_NAME} characters, all of them visible", field="name")
+    return name
+
+
 def parse_link(name: str, page: str) -> tuple[str, str]:
     """The name and the page of a link, as they are kept.
 
     Raises:
         UsageError: One of them cannot be.
     """
-    name = " ".join(name.split())
-    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise UsageError(f"a name has 1 to {_LONGEST_NAME} characters, all of them visible", field="name")
+    name = parse_name(name)
     if not _PAGE.fullmatch(page):
         raise UsageError("this is no page of the console", field="page")
     return name, page

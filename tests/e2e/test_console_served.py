@@ -185,15 +185,15 @@ async def test_pages_for_which_workers_ask_show_what_the_commands_show(
     world: Command, console: ServedConsole, worker: Container
 ) -> None:
     otto, adele = await console.signed_in("otto"), await console.signed_in("adele")
-    changes, cost, listed = [(await otto.get(f"/console/{name}/answer")).text for name in ("changes", "cost", "jobs")]
+    changes, cost, jobs = [(await otto.get(f"/console/{name}/answer")).text for name in ("changes", "cost", "jobs")]
     happened = (await world.ok("fleet", "changes", "--json")).json["changes"]
     assert all(row["subject"] in changes for row in happened[-10:]), changes[-700:]
     assert "Unknown:" not in cost, cost
     names = [row["job"] for row in (await world.ok("job", "list", "--json")).json["jobs"]]
-    assert [name for name in names if name not in listed] == []
-    jobs = (await adele.get("/console/jobs/answer")).text
-    assert 'href="/console/jobs/pools/change/run"' in jobs
-    assert "/change/run" not in listed, "a run needs an admin"
+    assert [name for name in names if name not in jobs] == []
+    of_admin = (await adele.get("/console/jobs/answer")).text
+    assert 'href="/console/jobs/pools/change/run"' in of_admin
+    assert "/change/run" not in jobs, "a run needs an admin"
     stray = f"hermes-local-{worker.instances.find('ada').cell}-{'ab' * 6}"
     async with vendor_of(world.home / "local" / "world") as api:
         listed = await told(api, f"/machines/{worker.instances.find('ada').machine_id}")

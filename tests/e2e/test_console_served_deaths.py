@@ -117,11 +117,11 @@ async def test_an_operation_is_opened_once_for_a_request(workers: Workers, monke
         OperationKind.STACK_UP: ("cells", ada.cell, "up", {}),
         OperationKind.JOB_RUN: ("jobs", "pools", "run", {}),
     }
-    for kind, asked in requests.items():
-        preview = await workers.previewed(*asked)
+    for kind, parts in requests.items():
+        preview = await workers.previewed(*parts)
         assert preview.state == "previewed", (kind, preview.detail)
         assert workers.registry.operations.list(unfinished=True) == (), kind
-        request, reason = await workers.begun(monkeypatch, *asked)
+        request, reason = await workers.begun(monkeypatch, *parts)
         assert (request.state, workers.opened(reason)) == ("opened", [kind]), (kind, request.detail)
         assert request.answer == f"operations/{request.operation_id}"
         assert await workers.end(request.operation_id or "") is OperationStatus.DONE, kind

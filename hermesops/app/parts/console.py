@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hermesops.access.sign_in.operator_tokens import OperatorTokens
     from hermesops.agents.operator_requests.actions import RequestedAction
     from hermesops.agents.operator_requests.carrier import OperatorRequestCarrier
+    from hermesops.agents.operator_requests.links import OperatorLinks
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
     from hermesops.model.access.console_operator import ConsoleOperator
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from hermesops.model.providers.choice import ProviderChoice
     from hermesops.observability.telemetry.platform_monitoring import PlatformMonitoring
     from hermesops.store.registry import Registry
-    from hermesops.store.registry.repositories.operator_links import OperatorLinkRepository
     from hermesops.store.registry.repositories.operator_requests import OperatorRequestRows
 
 
@@ -96,6 +96,8 @@ def carrier(connected: "Connected") -> "OperatorRequestCarrier":
     )
 
 
-def operator_links(container: "Container") -> "OperatorLinkRepository":
+def operator_links(container: "Container") -> "OperatorLinks":
     """Links that operators of the served console keep."""
-    return container.registry.operator_links
+    from hermesops.agents.operator_requests.links import OperatorLinks
+
+    return OperatorLinks(container.registry)

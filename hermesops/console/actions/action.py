@@ -59,6 +59,18 @@ class Subject:
     page: str
 
 
+def bounded(text: str, field: str) -> str:
+    """A text of a form or an address, with single spaces.
+
+    Raises:
+        UsageError: It is too long, or has invisible characters.
+    """
+    value = " ".join(text.split())
+    if len(value) > LONGEST or not value.isprintable():
+        raise UsageError(f"at most {LONGEST} characters, all of them visible", field=field)
+    return value
+
+
 @dataclass(frozen=True)
 class ActionValue:
     """A value that an action takes.
@@ -94,9 +106,7 @@ class ActionValue:
         Raises:
             UsageError: It is none of the choices, too long, or has invisible characters.
         """
-        value = " ".join(text.split())
-        if len(value) > LONGEST or not value.isprintable():
-            raise UsageError(f"at most {LONGEST} characters, all of them visible", field=self.name)
+        value = bounded(text, self.name)
         choices = (_ON,) if self.is_flag else self.choices
         if value and choices and value not in choices:
             raise UsageError(f"one of {', '.join(choices)}", field=self.name)

@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.console.actions.action import About, Action, ActionRequest, Preview
@@ -14,8 +14,7 @@ from hermesops.errors import HermesError, Hint, UnknownOutcomeError, UsageError
 from hermesops.model.ids import InstanceId
 
 if TYPE_CHECKING:
-    from hermesops.console.actions.running import RunningActions
-    from hermesops.console.operators.requested import RequestedActions
+    from hermesops.app.container import Container
 
 MOST = 50
 """Instances of one bulk action. For a whole fleet, a rollout has stages and gates."""
@@ -31,6 +30,25 @@ _LIMITS = Limits(at_once=8, slow_after_s=2.0, within_s=_WITHIN_S)
 
 _BEGINS = replace(_LIMITS, within_s=_WITHIN_S + 5)
 """With time to say that an outcome is unknown."""
+
+
+class ConsoleActions(Protocol):
+    """Previews and begins actions: in this process, or by workers."""
+
+    @property
+    def container(self) -> "Container":
+        """The parts of this process."""
+
+    async def preview(self, action: Action, request: ActionRequest) -> Preview:
+        """The effects of an action, if it began now. Raises ``HermesError`` where it is refused."""
+
+    async def begin(self, action: Action, request: ActionRequest, slots: asyncio.Semaphore | None = None) -> str:
+        """Begin an action; returns the path of its page. ``slots``: so many of a bulk action go on at a time.
+
+        Raises:
+            UnknownOutcomeError: It may have begun.
+            HermesError: It is refused; nothing was changed.
+        """
 
 
 @dataclass(frozen=True)
@@ -103,7 +121,7 @@ def refuse_wrong_count(ids: Sequence[InstanceId]) -> None:
 
 
 async def previews(
-    running: "RunningActions | RequestedActions", action: Action, ids: Sequence[InstanceId], values: Mapping[str, str]
+    running: ConsoleActions, action: Action, ids: Sequence[InstanceId], values: Mapping[str, str]
 ) -> Sequence[Part]:
     """The preview of each instance, in their order.
 
@@ -123,7 +141,7 @@ async def previews(
 
 
 async def begin(
-    running: "RunningActions | RequestedActions",
+    running: ConsoleActions,
     action: Action,
     ids: Sequence[InstanceId],
     values: Mapping[str, str],

@@ -6,7 +6,7 @@ A command that has another option, or a word that is still to be filled in, has 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote, urlencode
 
 from hermesops.console.actions.action import About, Action, ActionValue
@@ -15,8 +15,6 @@ from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
     from hermesops.app.container import Container
-    from hermesops.console.topics.listings import Listing
-    from hermesops.console.topics.questions import Question
 
 Offer = Callable[[Action], Action | None]
 """An action with the values that the operator may give it; ``None`` where they may not begin it."""
@@ -58,6 +56,22 @@ _WORDS = 2
 """Of a command that shows one subject, before its name."""
 
 
+class ListPage(Protocol):
+    """A page that shows what a command shows: a list, or a page for which others are asked."""
+
+    @property
+    def name(self) -> str:
+        """Its path."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Of the command."""
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """Names of options of the command that the page has too."""
+
+
 def page_of_command(container: "Container", command: Sequence[str], offer: Offer) -> str:
     """The page of the action that a command is, below the console's; empty where there is none.
 
@@ -68,9 +82,7 @@ def page_of_command(container: "Container", command: Sequence[str], offer: Offer
     return next(filter(None, (_page(container, action, command) for action in offered)), "")
 
 
-def page_of_reading(
-    container: "Container", command: Sequence[str], lists: "Sequence[Listing | Question]"
-) -> str | None:
+def page_of_reading(container: "Container", command: Sequence[str], lists: Sequence[ListPage]) -> str | None:
     """The page that shows what a command shows, below the console's; ``None`` where there is none.
 
     Args:
@@ -86,7 +98,7 @@ def page_of_reading(
     return next(filter(None, (_list(listing, words) for listing in lists)), None)
 
 
-def _list(listing: "Listing | Question", command: tuple[str, ...]) -> str:
+def _list(listing: ListPage, command: tuple[str, ...]) -> str:
     """The page of a list with the filters of a command; empty where the command shows something else."""
     rest = command[len(listing.words) :]
     if command[: len(listing.words)] != listing.words or any(map(_is_open, rest)):

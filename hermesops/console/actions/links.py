@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.agents.operator_requests.actions import BegunAction
 from hermesops.console.actions.form import form_of_row
-from hermesops.console.saved_links import parse_link
+from hermesops.console.saved_links import parse_link, parse_name
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.access.console_operator import ConsoleOperator, Role
 from hermesops.store.operations.db_thread import in_db_thread
@@ -57,7 +57,7 @@ class LinkAction:
         if form.keys() - {"name", "page"}:
             raise UsageError("a link has a name and a page")
         if self.request.action == FORGET:
-            await in_db_thread(links.forget, operator.name, form.get("name", ""))
+            await in_db_thread(links.forget, operator.name, parse_name(form.get("name", "")))
         else:
             await in_db_thread(links.keep, operator.name, *parse_link(form.get("name", ""), form.get("page", "")))
         return BegunAction(LIST)

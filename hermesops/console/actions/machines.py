@@ -44,8 +44,9 @@ class AdoptWork:
         """The page of drift, where the machine was assigned to an instance for the same reason."""
         name, instances = request.subject.name, await in_db_thread(connected.container.instances.list)
         owner = next((instance for instance in instances if instance.machine_name == name), None)
-        is_done = owner and await in_db_thread(_is_noted, connected, instance_subject(owner.id), request.reason)
-        return Begun(_DRIFT) if is_done else None
+        if owner is None or not await in_db_thread(_is_noted, connected, instance_subject(owner.id), request.reason):
+            return None
+        return Begun(_DRIFT)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hermesops import __version__
 from hermesops.agents.operator_requests.actions import BegunAction
-from hermesops.console.actions.action import offer_served
+from hermesops.console.actions.action import bounded, offer_served
 from hermesops.console.actions.form import form_of_row
 from hermesops.console.topics.questions import OF_OPERATORS, Question
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
@@ -52,6 +52,7 @@ class QuestionAction:
         filters = form_of_row(self.request.form)
         if unknown := filters.keys() - {*self.question.filters}:
             raise UsageError(f"this page has no filter {min(unknown)!r}")
+        filters = {name: bounded(text, name) for name, text in filters.items()}
         shape = await self.question.ask(self.connected.container, filters, offer_served)
         text = json.dumps({"shape": shape, "version": __version__}, default=_plain)
         if len(text) > _LONGEST:

@@ -42,6 +42,7 @@ ACTIONS: Sequence[Action] = (
 )
 
 
+_ALERT = re.compile(r"[A-Za-z0-9]{1,100}")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
 _RELEASE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,200}")
 
@@ -135,7 +136,7 @@ def _caller(container: "Container", caller_id: str) -> Subject:
 
 
 def _alert(_container: "Container", name: str) -> Subject:
-    if not name.isascii() or not name.isalnum():
+    if not _ALERT.fullmatch(name):
         raise unknown_name("alert", name)
     return Subject(name, name, name, "alerts")
 

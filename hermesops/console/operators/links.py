@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.console.actions.links import ABOUT, FORGET, KEEP
 from hermesops.console.operators.gate import operator_shown
-from hermesops.console.saved_links import parse_link
+from hermesops.console.saved_links import parse_link, parse_name
 
 if TYPE_CHECKING:
     from hermesops.console.operators.requested import RequestedActions
@@ -30,4 +30,4 @@ class LinksOfOperators:
 
     async def remove(self, name: str) -> None:
         """Have a worker forget a link, as ``SavedLinks.remove``."""
-        await self.requested.ask(ABOUT, FORGET, {"name": name}, "a saved link")
+        await self.requested.ask(ABOUT, FORGET, {"name": parse_name(name)}, "a saved link")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hermesops.agents.operator_requests.carrier import CODES
 from hermesops.base.waiting import pause
 from hermesops.console.actions import questions
-from hermesops.console.actions.action import Action, ActionRequest, Preview
+from hermesops.console.actions.action import Action, ActionRequest, Preview, bounded
 from hermesops.console.actions.operations import DRY_RUN
 from hermesops.console.actions.served import preview_of
 from hermesops.console.operators.gate import PAGES, current
@@ -102,7 +102,7 @@ class RequestedActions:
             HermesError: Nobody answers, or the operator may not ask.
             UnavailableError: No worker asks.
         """
-        given = {name: value for name, value in filters.items() if value}
+        given = {name: bounded(text, name) for name, text in filters.items() if text}
         request = await self.ask(questions.ABOUT, question.name, given, DRY_RUN, is_preview=True)
         shape = questions.answer_of(request.answer)
         links = {"pages": [], "several": {}, **shape}

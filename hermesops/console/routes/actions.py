@@ -12,7 +12,7 @@ from hermesops.console.actions.action import About, Action, ActionRequest, Subje
 from hermesops.console.actions.table import find, subject_of
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import Console, console_of
-from hermesops.console.routes.forms import form_of, reason_of, require_reason
+from hermesops.console.routes.forms import form_of, reason_in
 from hermesops.errors import HermesError, UsageError
 
 
@@ -46,10 +46,11 @@ async def begin(request: Request) -> Response:
     console = console_of(request)
     action, subject = await _chosen(console, request.path_params)
     form = form_of(await request.body())
-    wanted = ActionRequest(subject, action.values(form), reason_of(form))
-    if missing := action.missing(wanted.values):
+    values = action.values(form)
+    if missing := action.missing(values):
         raise UsageError("missing", field=missing[0].name)
-    require_reason(console, action, wanted.reason)
+    command = action.command(ActionRequest(subject, values))
+    wanted = ActionRequest(subject, values, reason_in(form, console, action, *command[:-2]))  # without --reason
     if action.destroys and form.get("typed", "").strip() != subject.title:
         raise UsageError(f"type {subject.title} to confirm; nothing was changed", field="typed")
     page = await console.running.begin(action, wanted)

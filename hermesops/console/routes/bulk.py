@@ -14,7 +14,7 @@ from hermesops.console.actions import bulk
 from hermesops.console.actions.action import Action
 from hermesops.console.front import PREFIX
 from hermesops.console.parts import Console, console_of
-from hermesops.console.routes.forms import form_of, reason_of, require_reason
+from hermesops.console.routes.forms import form_of, reason_in
 from hermesops.console.sources import Topic
 from hermesops.console.topics.instances import chosen
 from hermesops.model.ids import InstanceId
@@ -44,8 +44,8 @@ async def begin(request: Request) -> Response:
     """Open the operations, and lead the browser to their page."""
     console, form = console_of(request), form_of(await request.body())
     action = _chosen(console, request)
-    ids, values, reason = await _ids(console, request), action.values(request.query_params), reason_of(form)
-    require_reason(console, action, reason)
+    ids, values = await _ids(console, request), action.values(request.query_params)
+    reason = reason_in(form, console, action, *action.words, "USER")
     opened = await bulk.begin(console.running, action, ids, values, reason)
     parts = {"of": opened.operations, "refused": opened.refused, "undecided": opened.undecided}
     query = {"action": action.name, **{name: ",".join(ids) for name, ids in parts.items() if ids}}

@@ -24,24 +24,23 @@ def form_of(body: bytes) -> Mapping[str, str]:
     return {name: values[0] for name, values in fields.items()}
 
 
-def reason_of(form: Mapping[str, str]) -> str:
-    """The reason in a form; may be empty.
+def reason_in(form: Mapping[str, str], console: Console, action: Action, *command: str) -> str:
+    """The reason for an action in a form; empty where its page asks for none, as its command takes none.
+
+    The served console asks for one for each action.
+
+    Args:
+        command: The words of the action without a reason, for the hint.
 
     Raises:
-        UsageError: It is too long, or has invisible characters.
+        UsageError: It is missing, too long, or has invisible characters.
     """
+    if not (action.takes_reason or console.is_served):
+        return ""
     reason = " ".join(form.get("reason", "").split())
     if len(reason) > LONGEST or not reason.isprintable():
         raise UsageError(f"a reason has at most {LONGEST} characters, all of them visible", field="reason")
-    return reason
-
-
-def require_reason(console: Console, action: Action, reason: str) -> None:
-    """Go on only with a reason, where the action's command takes one; in the served console each action does.
-
-    Raises:
-        UsageError: There is no reason.
-    """
-    if (action.takes_reason or console.is_served) and not reason:
-        hint = Hint((*action.words, "…", "--reason", "WHY")) if action.takes_reason else ""
+    if not reason:
+        hint = Hint((*command, "--reason", "WHY")) if action.takes_reason else ""
         raise UsageError("missing: say why", hint=hint, field="reason")
+    return reason

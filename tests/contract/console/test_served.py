@@ -276,6 +276,8 @@ async def test_links_are_kept_for_their_operator_alone_by_a_worker(console: Serv
         refused = await vera.post("/console/links", data=further, headers=CHANGE)
         assert (refused.status_code, "remove one first" in refused.text) == (422, True)
         assert (await otto.post("/console/links", data=further, headers=CHANGE)).status_code == 200
+        for name in ("x" * 61, "a\0b", ""):
+            assert (await otto.post("/console/links/remove", data={"name": name}, headers=CHANGE)).status_code == 422
         for page in ("https://evil.test/", "//evil.test/", "javascript:x", "alerts?\u202e"):
             answer = await otto.post("/console/links", data={"name": "x", "page": page}, headers=CHANGE)
             assert answer.status_code == 422, page
@@ -316,6 +318,7 @@ async def test_a_page_for_which_a_worker_asks_is_shown_to_its_role_with_the_repa
     links = [f'href="/console/{page}"' for page in ("machines/hermes-a/change/remove-orphan", "bulk/restart?ids=1,2")]
     assert [[link in answer for link in links] for answer in answers] == [[True, True], [False, True], [False, False]]
     assert ("needs the role operator" in answers[2], "hermes-a" in answers[2]) == (True, False)
+    assert "all of them visible" in (await otto.get("/console/drift/answer", params={"where": "x" * 501})).text
     listed = [(await client.get("/console/more")).text for client in (otto, vera)]
     assert ['href="/console/drift"' in text for text in listed] == [True, False]
     assert not [row for row in registry.audit.list() if row.action == "operator_request_decided"]

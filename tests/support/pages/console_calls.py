@@ -23,6 +23,7 @@ from hermesops.console.actions.table import ACTIONS
 from hermesops.console.application import ROUTES, SERVED
 from hermesops.console.front import CONTENT_SECURITY_POLICY
 from hermesops.console.operators.gate import COOKIE
+from hermesops.console.operators.links import LinksOfOperators
 from hermesops.console.topics.fleet import FILTERS
 from hermesops.console.topics.listings import LISTINGS
 from hermesops.model.ids import instance_subject
@@ -46,7 +47,20 @@ STREAM = "/console/events"
 _UNREACHED = ("no worker has decided", "is not running", "no world", "does not answer", "cannot be reached")
 """Parts of explanations with which a change may be unavailable: nothing of the world is behind these consoles."""
 
-_QUERY = (*FILTERS, "page", "instance", "ids", "of", "refused", "action", "since", "who", "subject", "user")
+_QUERY = (
+    *FILTERS,
+    "page",
+    "instance",
+    "ids",
+    "of",
+    "refused",
+    "undecided",
+    "action",
+    "since",
+    "who",
+    "subject",
+    "user",
+)
 
 
 @dataclass(frozen=True)
@@ -176,7 +190,8 @@ async def _for_operators(folder: Path) -> AsyncIterator[Target]:
     ids = _filled(registry_at(url))
     async with served_console(url, folder / "home") as console:
         state: Any = console.app.state  # type: ignore[attr-defined]  # Starlette's
-        state.console = replace(state.console, running=replace(state.console.running, within_s=0.0))  # nobody decides
+        running = replace(state.console.running, within_s=0.0)  # nobody decides
+        state.console = replace(state.console, running=running, links=LinksOfOperators(running))
         adele = await console.signed_in("adele")
         headers = {**CHANGE, "host": HOST, "user-agent": "browser", "cookie": f"{COOKIE}={adele.cookies[COOKIE]}"}
         async with served(console.app) as origin:

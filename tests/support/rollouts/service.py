@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from hermesops.agents.instances.directory import Instances
+from hermesops.agents.operator_requests.links import OperatorLinks
 from hermesops.agents.rollout.operators.freezes import Freezes
 from hermesops.agents.rollout.operators.service import RolloutCommands
 from hermesops.agents.rollout.plan.checks import RolloutRequests
@@ -57,7 +58,7 @@ def connected_of(registry: Registry, instance_requests: object = None, dry_reque
         rollout_losses=SimpleNamespace(preview=no_losses),
         rollbacks=SimpleNamespace(preview_rollout=no_losses),
         termination_policy=SimpleNamespace(choose=lambda **_: None),
-        operator_links=registry.operator_links,
+        operator_links=OperatorLinks(registry),
     )
     dry = SimpleNamespace(
         container=container, instance_requests=dry_requests, change_previews=SimpleNamespace(of=planned)

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.base import assets
 from hermesops.console.actions.action import Action, offer_served
-from hermesops.console.actions.command_pages import page_of_command, page_of_reading
+from hermesops.console.actions.command_pages import ListPage, page_of_command, page_of_reading
 from hermesops.console.topics.listings import LISTINGS, OF_OPERATORS
 from hermesops.console.topics.questions import QUESTIONS
 from hermesops.errors import UsageError
@@ -15,7 +15,7 @@ from hermesops.model.access.console_operator import Role
 from hermesops.observability.runbook.document import Kind, load, names
 from tests.support.fakes.instances import ADA
 
-_LISTS = [*LISTINGS.values(), *QUESTIONS.values()]
+_LISTS: list[ListPage] = [*LISTINGS.values(), *QUESTIONS.values()]
 
 
 def _found(known: str, id_: str) -> Any:  # noqa: ANN401 - a finder of one row

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from starlette.requests import Request
 
@@ -37,15 +39,19 @@ from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import instance_subject
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.rollout.records import Rollout, RolloutState, TargetState
+from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
+from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.operations.runner import QUEUED
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.operator_requests import MOST_EACH, OperatorRequestRows
 from hermesops.store.registry.schema.operator_tables import operator_requests
 from hermesops.views.agents import change_words
+from tests.support.real.monitoring import alertmanager
 from tests.support.real.stores.registries import TurnedClock, placed, registry_at
 from tests.support.rollouts.rows import AT, NEW, OLD, STARTED_ROW, started, target_of
 from tests.support.rollouts.service import connected_of
+from tests.support.suite.prerequisites import require
 
 HOST = "console.test"
 VERA, OTTO, ADELE = OPERATORS
@@ -101,6 +107,7 @@ class Desk:
     issuer: LocalIssuer
     requests: Requests
     is_away: bool = False
+    alerts: Alerts | None = None
 
     async def keys(self) -> Mapping[str, Any]:
         if self.is_away:
@@ -117,11 +124,13 @@ class Desk:
         groups = Groups({"viewers"}, {"operators"}, {"admins"})
         claims = OperatorClaims(CONSOLE_CLIENT, "email", "groups", groups)
         tokens = OperatorTokens(SignedTokens([TrustedIssuer(self.issuer.url, self.keys)]), claims)
+        connected = connected_of(self.registry, self.requests, DryRequests(self.requests))
+        connected.container.alerts = lambda: self.alerts
         return OperatorRequestCarrier(
             registry=self.registry,
             operator_of=partial(tokens.operator_of, age_s=PROOF_S),
             host=HOST,
-            find_action=partial(action_of, connected_of(self.registry, self.requests, DryRequests(self.requests))),
+            find_action=partial(action_of, connected),
             hold_lease=lambda subject: LeaseKeeper(self.registry, subject),
         )
 
@@ -508,6 +517,14 @@ HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
         {"action": "keep", "about": "links", "form": {"name": "x", "page": "alerts"}, "is_preview": True},
         "a link has no preview",
     ),
+    "a link with a NUL that is forgotten": (
+        {"action": "forget", "about": "links", "form": {"name": "a\0b"}},
+        "a name has 1 to 60",
+    ),
+    "a question's filter with a NUL": (
+        {"action": "drift", "about": "questions", "form": {"where": "user=a\0b"}, "is_preview": True},
+        "all of them visible",
+    ),
     "another change of links": ({"action": "erase", "about": "links", "form": {}}, "has no change 'erase'"),
     "at once": (
         {"action": "terminate", "about": "instances", "proof": ADELE, "form": {"now": "on"}},
@@ -636,3 +653,51 @@ async def test_a_link_is_kept_for_who_is_proved_and_not_for_who_is_named(desk: D
     assert links.list(VERA.name) != ()
     await desk.decided(desk.add(desk.issuer.id_token(VERA), "forget", **link))
     assert links.list(VERA.name) == ()
+
+
+@pytest.fixture
+def alerting(desk: Desk, clock: TurnedClock, tmp_path: Path) -> Iterator[Desk]:
+    """With an alert of ada in a real Alertmanager, which refuses silences of the past."""
+    clock.timestamp = datetime.now(UTC)
+    programs = alertmanager.programs()
+    require(programs, "Alertmanager: apt-get install prometheus-alertmanager, or apt-get download")
+    assert programs is not None
+    with alertmanager.running(tmp_path, programs) as url:
+        labels = {"alertname": "GatewayDown", "severity": "page", "instance_id": desk.ada.id}
+        alert = {"labels": labels, "annotations": {"summary": "it is down"}}
+        httpx.post(f"{url}/alertmanager/api/v2/alerts", json=[alert], trust_env=False).raise_for_status()
+        desk.alerts = Alerts(desk.registry, MonitoringClient(url), lambda _: Steps.NONE)
+        yield desk
+
+
+@pytest.mark.parametrize(
+    ("request_of_alert", "action"),
+    [
+        ({"action": "acknowledge", "about": "alerts", "subject": "GatewayDown", "form": {}}, "alert_acknowledged"),
+        ({"action": "silence", "about": "fleet", "subject": "", "form": {"where": "user=ada"}}, "alert_silenced"),
+    ],
+)
+@pytest.mark.parametrize("is_noted", [False, True])
+async def test_an_alert_is_acknowledged_or_silenced_once_in_the_operators_name(
+    alerting: Desk, monkeypatch: pytest.MonkeyPatch, request_of_alert: Mapping[str, Any], action: str, *, is_noted: bool
+) -> None:
+    desk, token = alerting, alerting.issuer.id_token(OTTO)
+    assert desk.alerts is not None
+    preview = await desk.decided(desk.add(token, **request_of_alert, is_preview=True))
+    assert [row["alert"] for row in preview_of(preview.answer).shape["alerts"]] == ["GatewayDown"], preview.detail
+    assert await desk.alerts.silences() == ()
+    id_ = desk.add(token, **request_of_alert)
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            *((type(desk.registry.operator_requests), "decide", _die) if is_noted else (Alerts, "_note", _die))
+        )
+        with pytest.raises(_DeadError):
+            await desk.carrier().run()
+    decided = await desk.decided(id_)
+    assert (decided.state, decided.answer) == (OperatorRequestState.OPENED, "alerts"), decided.detail
+    [silence] = await desk.alerts.silences()
+    reason = f"a test (console request {id_})"
+    assert (silence.comment.endswith(reason), silence.who) == (True, "otto@local.test@oidc:console.test")
+    noted = [entry for entry in desk.registry.audit.list() if entry.why == reason]
+    assert [(entry.action, entry.who) for entry in noted] == [(action, "otto@local.test@oidc:console.test via console")]
+    assert noted[0].subject == instance_subject(desk.ada.id)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermesops.automation.jobs.service import Jobs
-from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.errors import RefusedError, UsageError
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.store.operations.runner import Operations
 from tests.support.fakes.parts import part
@@ -85,8 +85,11 @@ class _DeadError(BaseException):
     """The process died here."""
 
 
-@pytest.mark.parametrize(("name", "reason"), [("none", "r"), ("backups", ""), ("backups", " ")])
-def test_no_run_is_opened_of_no_job_or_without_a_reason(world: World, name: str, reason: str) -> None:
-    with pytest.raises((UsageError, HermesError)):
+@pytest.mark.parametrize(
+    ("name", "reason", "words"),
+    [("none", "r", "no job 'none'"), ("backups", "", "say why"), ("backups", " ", "say why")],
+)
+def test_no_run_is_opened_of_no_job_or_without_a_reason(world: World, name: str, reason: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
         world.jobs().open_run(name, reason=reason)
     assert world.registry.operations.list() == ()

@@ -6,6 +6,7 @@ machine raises it too, so a copied token is never valid once a row says that the
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -45,11 +46,11 @@ class ModelTokenRepository(Repository):
         row = self._row(_PRESENT.where(instance_details.c.instance_id == instance_id))
         if row is None:
             raise no_instance(instance_id)
-        return PresentToken(*row[1:])
+        return _token_of(row)
 
     def all(self) -> Mapping[InstanceId, PresentToken]:
         """Generation and expiry of the present token of each instance, terminated ones too."""
-        return {InstanceId(instance_id): PresentToken(*token) for instance_id, *token in self._rows(_PRESENT)}
+        return {InstanceId(row.instance_id): _token_of(row) for row in self._rows(_PRESENT)}
 
     def renew(self, instance_id: InstanceId, *, life: timedelta) -> PresentToken:
         """The present token; a new one where less than half of ``life`` is left. The old one expires by itself."""
@@ -153,3 +154,7 @@ class ModelTokenRepository(Repository):
                 why=why,
             )
         return before + 1
+
+
+def _token_of(row: sa.Row[Any]) -> PresentToken:
+    return PresentToken(row.model_token_generation, row.model_token_expires_at, row.model_token_handed_at)

@@ -107,6 +107,7 @@ def test_requests_of_operators_of_before_are_about_their_instance(registry: Regi
     with registry._database.writing() as connection:
         for name in ("about", "subject", "form"):
             connection.execute(sa.text(f"ALTER TABLE operator_requests DROP COLUMN {name}"))
+        connection.execute(sa.text("DROP TABLE operator_links"))
         connection.execute(VERSION.update().values(version_num="0011"))
     assert migrate_registry(registry_url) == ("0011", NOW)
     assert (differences_of(registry), rows.get(id_)) == ([], before)
