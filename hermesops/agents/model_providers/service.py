@@ -34,33 +34,25 @@ class ModelProviders:
         choice = self.registry.instance_secrets.settings(instance.id).provider
         return choice.without_key() if choice else None
 
-    async def choose(
-        self,
-        instance: Instance,
-        provider: str,
-        *,
-        model: str,
-        key: str = "",
-        base_url: str = "",
-        may_be_unknown: bool = False,
+    def completed(
+        self, instance: Instance, provider: str, *, model: str, key: str = "", base_url: str = ""
     ) -> ProviderChoice:
-        """Check a choice for an instance, then ask the provider once whether it accepts the key; saves nothing.
+        """Check a choice for an instance, whose provider is not asked.
 
         Args:
             key: Empty for the present one, at the same provider and address.
-            may_be_unknown: As ``verified`` takes it.
 
         Raises:
-            UsageError: A part contradicts another, or as ``verified``.
-            UnverifiedKeyError: See there.
+            UsageError: A part contradicts another.
         """
         before = self.registry.instance_secrets.settings(instance.id).provider
         world_address = self.client.world_address()
-        choice = completed(before, provider, model=model, key=key, base_url=base_url, world_address=world_address)
-        return await self.verified(choice, may_be_unknown=may_be_unknown)
+        return completed(before, provider, model=model, key=key, base_url=base_url, world_address=world_address)
 
     async def verified(self, choice: ProviderChoice, *, may_be_unknown: bool = False) -> ProviderChoice:
-        """Ask the provider of a checked choice once whether it accepts the key, which may be a turn that the user pays.
+        """Ask the provider of a checked choice once whether it accepts the key; saves nothing.
+
+        That may be a turn which the user pays, so everything else is checked before.
 
         Args:
             may_be_unknown: Whether a key of which nobody knows is taken, too. A refused one never is.

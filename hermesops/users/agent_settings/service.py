@@ -14,7 +14,7 @@ from hermesops.model.billing.route import ROUTES
 from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.model.ids import UserId
 from hermesops.model.operation import LeaseHeldError, Operation
-from hermesops.model.providers.choice import ProviderChoice, completed
+from hermesops.model.providers.choice import ProviderChoice
 from hermesops.store.registry import Registry
 from hermesops.store.user_rows.settings_copies import SettingsCopies
 from hermesops.users.chat.service import NoAgentError
@@ -127,7 +127,7 @@ class AgentSettings:
         settings = await asyncio.to_thread(self.registry.instance_secrets.settings, instance.id)
         patch_of(changes, tag)(settings)
         try:
-            provider = await self._provider(instance, settings, changes.get("provider"), known, keep)
+            provider = await self._provider(instance, changes.get("provider"), known, keep)
             operation = await self.configure(instance.user_id, patch_of(changes, tag, provider), reason)
         except ChangedMeanwhileError:
             raise
@@ -141,7 +141,6 @@ class AgentSettings:
     async def _provider(
         self,
         instance: Instance,
-        settings: InstanceSettings,
         requested: object,
         known: Verdict,
         keep: Callable[[Verdict], None],
@@ -153,13 +152,10 @@ class AgentSettings:
             raise UsageError("the model provider is malformed", field="provider")
         if not words["id"]:
             return None
-        choice = completed(
-            settings.provider,
-            words["id"],
-            model=words["model"],
-            key=words["key"],
-            base_url=words["base_url"],
-            world_address=self.providers.client.world_address(),
+        choice = await asyncio.to_thread(
+            lambda: self.providers.completed(
+                instance, words["id"], model=words["model"], key=words["key"], base_url=words["base_url"]
+            )
         )
         name = _digest(choice)
         if known.get("choice") == name:

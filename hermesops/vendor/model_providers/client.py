@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import structlog
 
+from hermesops.base.foreign_json import in_thread
 from hermesops.base.network.http import own_client
 from hermesops.base.network.public_hosts import NotPublicError, PublicNetwork
 from hermesops.model.providers.choice import ProviderChoice
@@ -128,6 +129,6 @@ async def _body_of(response: httpx.Response) -> Any:  # noqa: ANN401 - JSON has 
         if len(data) > LONGEST_ANSWER:
             return None
     try:
-        return strict_json.parse(data, largest=LONGEST_ANSWER)
+        return await in_thread(lambda: strict_json.parse(data, largest=LONGEST_ANSWER))  # it may be a stranger's server
     except strict_json.MalformedJSONError:
         return None

@@ -136,6 +136,20 @@ async def test_a_caller_that_asks_too_often_waits_and_others_do_not(
         assert refusals == [-32001] * turns + [-32051]
 
 
+async def test_addresses_that_are_made_anew_have_hosts_tried_as_often_as_changes_are_allowed(
+    api: UsersApi, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with calling_agent(api, ada, push_hosts=["hooks.example.com"]) as caller:
+        task = (await caller.send("hello"))["id"]
+        monkeypatch.setattr(api.process.parts.limits, "_monotonic", lambda: 0.0)
+        monkeypatch.setattr(api.process.parts.limits, "_buckets", {})
+        address = {"taskId": task, "id": "p", "url": "https://hooks.example.com/"}
+        for _ in range(int(RATES["change"].burst)):
+            await caller.result("CreateTaskPushNotificationConfig", address)
+            await caller.result("DeleteTaskPushNotificationConfig", {"taskId": task, "id": "p"})
+        assert await caller.code("CreateTaskPushNotificationConfig", address) == -32051
+
+
 async def test_a_user_has_so_many_callers(api: UsersApi, ada: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     minutes = count()
     monkeypatch.setattr(api.process.parts.limits, "_monotonic", lambda: next(minutes) * 60.0)

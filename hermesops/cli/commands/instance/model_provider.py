@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context
 from hermesops.cli.console import Reason, result, say, table
 from hermesops.cli.options.files import read
 from hermesops.cli.options.instance import DryRun, User, Wait, find_instance, preview_operation, run_operation, why
@@ -61,26 +60,38 @@ def model_provider(
     require_reason(reason, "instance", "model-provider", user, *(("--clear",) if clear else ("--provider", provider)))
     chosen = None
     if provider:
-        choosing = container.model_providers.choose(
-            instance, provider, model=model, key=key, base_url=base_url, may_be_unknown=unverified
-        )
-        chosen = context.run(choosing)
-    _change(container, user, chosen, reason, dry_run=dry_run, wait=wait)
+        chosen = container.model_providers.completed(instance, provider, model=model, key=key, base_url=base_url)
+    _change(container, user, chosen, reason, unverified=unverified, dry_run=dry_run, wait=wait)
 
 
 def _change(
-    container: "Container", user: str, choice: "ProviderChoice | None", reason: str, *, dry_run: bool, wait: str
+    container: "Container",
+    user: str,
+    choice: "ProviderChoice | None",
+    reason: str,
+    *,
+    unverified: bool,
+    dry_run: bool,
+    wait: str,
 ) -> None:
     from hermesops.agents.model_providers.service import using
 
+    verified: list[ProviderChoice] = []  # a change that waits for its turn is begun again, and the provider asked once
+
     async def change(connected: "Connected") -> "Operation":
-        return await connected.instance_requests.configure(user, using(choice), reason=reason)
+        if choice and not verified:
+            await connected.instance_requests.refuse_provider(user)
+            verified.append(await container.model_providers.verified(choice, may_be_unknown=unverified))
+        return await connected.instance_requests.configure(
+            user, using(verified[0] if verified else None), reason=reason
+        )
 
     if dry_run:
         preview_operation(container, change)
         return
     outcome = run_operation(container, change, no_wait=False, wait=wait)[1]
-    result("instance-model-provider", shapes.of_instance(user, choice, outcome), [outcome])
+    saved = verified[0] if verified else None
+    result("instance-model-provider", shapes.of_instance(user, saved, outcome), [outcome])
 
 
 def model_providers() -> None:

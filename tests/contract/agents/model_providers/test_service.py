@@ -13,6 +13,7 @@ from hermesops.agents.model_providers.service import ModelProviders, UnverifiedK
 from hermesops.base.network.public_hosts import is_of_internet
 from hermesops.errors import HermesError, UsageError
 from hermesops.model.fleet.instance import Instance, InstanceSettings
+from hermesops.model.providers.choice import ProviderChoice
 from hermesops.model.providers.provider import KeyCheck, ModelProvider
 from hermesops.model.providers.table import BY_ID, CUSTOM, PROVIDERS
 from hermesops.store.registry import Registry
@@ -43,11 +44,23 @@ def providers(registry: Registry, provider: StandInProvider) -> ModelProviders:
     return ModelProviders(registry, provider.client)
 
 
+async def verified(
+    providers: ModelProviders,
+    ada: Instance,
+    provider: str,
+    *,
+    may_be_unknown: bool = False,
+    **parts: Any,  # noqa: ANN401 - texts
+) -> ProviderChoice:
+    """A complete choice, about which the provider was asked."""
+    return await providers.verified(providers.completed(ada, provider, **parts), may_be_unknown=may_be_unknown)
+
+
 async def chosen(providers: ModelProviders, ada: Instance, facts: ModelProvider, **changes: str) -> str:
     """When the provider accepted the key; the choice is complete, and of whatever is changed."""
     parts: dict[str, Any] = {"model": facts.example, "key": key_for(facts), "base_url": OWN_ADDRESSES.get(facts.id, "")}
     parts |= changes
-    return (await providers.choose(ada, facts.id, **parts)).verified_at
+    return (await verified(providers, ada, facts.id, **parts)).verified_at
 
 
 async def test_each_provider_accepts_a_key_by_one_request_to_its_own_address(
@@ -72,7 +85,8 @@ async def test_a_refused_key_is_never_taken(providers: ModelProviders, ada: Inst
     for facts in PROVIDERS:
         for may_be_unknown in (False, True):
             with pytest.raises(UsageError, match="refuses the key") as refused:
-                await providers.choose(
+                await verified(
+                    providers,
                     ada,
                     facts.id,
                     model=facts.example,
@@ -172,7 +186,7 @@ async def test_an_unknown_key_is_taken_unverified_only_where_that_is_allowed(
     openai = BY_ID["openai"]
     with pytest.raises(UnverifiedKeyError, match="answers 503"):
         await chosen(providers, ada, openai)
-    choosing = providers.choose(ada, "openai", model=openai.example, key=key_for(openai), may_be_unknown=True)
+    choosing = verified(providers, ada, "openai", model=openai.example, key=key_for(openai), may_be_unknown=True)
     assert (await choosing).verified_at == ""
 
 
@@ -189,10 +203,10 @@ async def test_the_present_key_stays_for_another_model_and_is_shown_to_nobody(
     assert shown is not None
     assert (shown.provider, shown.key) == ("deepseek", "")
     provider.models = ("deepseek-reasoner",)
-    after = await providers.choose(ada, "deepseek", model="deepseek-reasoner")
+    after = await verified(providers, ada, "deepseek", model="deepseek-reasoner")
     assert (after.model, after.key) == ("deepseek-reasoner", choice.key)
     with pytest.raises(UsageError, match="give the key"):
-        await providers.choose(ada, "openai", model="gpt-5.2")
+        await verified(providers, ada, "openai", model="gpt-5.2")
     cleared = using(None)(settings)
     registry.settings_changes.change(ada.id, cleared, subject=subject, intent={}, why="test")
     assert providers.of(ada) is None
