@@ -137,12 +137,13 @@ class InstanceList:
     def _ids(self, health: "FleetHealth", selector: Selector, text: str) -> tuple["InstanceId", ...]:
         """The ids of the instances that a selector takes and whose names have each word of a text, oldest first."""
         releases = self.registry.rollout_targets.recorded_releases() if selector.values("release") else {}
-        found = frozenset(self.registry.fleet.search(text)) if text.split() else None
+        matching = frozenset(self.registry.fleet.search(text)) if text.split() else None
         taken = [
             instance
             for cell in health.cells
             for instance in cell.instances
-            if (found is None or instance.id in found) and selector.takes(_fields(cell, instance, health, releases))
+            if (matching is None or instance.id in matching)
+            and selector.takes(_fields(cell, instance, health, releases))
         ]
         return tuple(instance.id for instance in sorted(taken, key=attrgetter("place")))
 

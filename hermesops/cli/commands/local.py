@@ -267,5 +267,5 @@ def _own_provider(url: str, keys_file: str) -> list[str]:
     if not url:
         return []
     use = ("--provider", "custom", "--base-url", url, "--model", "world-small", "--key-from", keys_file)
-    told = advice("an agent asks it after", ("instance", "model-provider", "USER", *use, "--reason", "WHY"))
-    return [f"own     {url}  (model provider of users' own keys; key in {keys_file})", f"        {told}"]
+    next_step = advice("an agent asks it after", ("instance", "model-provider", "USER", *use, "--reason", "WHY"))
+    return [f"own     {url}  (model provider of users' own keys; key in {keys_file})", f"        {next_step}"]

@@ -123,5 +123,13 @@ ACTIONS = (
         ),
         role=Role.OPERATOR,
     ),
-    Action(About.SILENCE, "lift", "End the silence", ("alert", "silence"), LiftWork(), subject_option="--lift"),
+    Action(
+        About.SILENCE,
+        "lift",
+        "End the silence",
+        ("alert", "silence"),
+        LiftWork(),
+        subject_option="--lift",
+        left_because="an ended silence is gone, so that no worker could tell whether a request was carried out",
+    ),
 )

@@ -28,4 +28,13 @@ class RevokeCallerWork:
         return Begun("callers")
 
 
-ACTIONS = (Action(About.CALLER, "revoke", "Revoke its key", ("user", "caller", "revoke"), RevokeCallerWork()),)
+ACTIONS = (
+    Action(
+        About.CALLER,
+        "revoke",
+        "Revoke its key",
+        ("user", "caller", "revoke"),
+        RevokeCallerWork(),
+        left_because="the role of its database reads no rows of callers",
+    ),
+)

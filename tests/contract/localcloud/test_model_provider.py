@@ -53,9 +53,11 @@ class World:
     def providers(self) -> ModelProviders:
         return ModelProviders(self.registry, ModelProviderClient(internet(), lambda: self.url))
 
-    async def choose(self, ada: Instance, **changes: Any) -> str:  # noqa: ANN401 - as ``choose`` takes them
+    async def choose(self, ada: Instance, **changes: Any) -> str:  # noqa: ANN401 - as ``completed`` takes them
         parts: dict[str, Any] = {"model": MODELS[0], "key": KEY, "base_url": self.url}
-        return (await self.providers.choose(ada, CUSTOM, **{**parts, **changes})).verified_at
+        may_be_unknown = changes.pop("may_be_unknown", False)
+        choice = self.providers.completed(ada, CUSTOM, **{**parts, **changes})
+        return (await self.providers.verified(choice, may_be_unknown=may_be_unknown)).verified_at
 
     async def ask(self, body: Any = None, *, key: str = KEY, path: str = "/chat/completions") -> httpx.Response:  # noqa: ANN401 - JSON
         method = "GET" if path == "/models" else "POST"
@@ -127,9 +129,9 @@ async def test_only_the_worlds_own_address_may_be_none_of_the_internet(world: Wo
             await world.choose(ada, base_url=address)
     elsewhere = ModelProviders(world.registry, ModelProviderClient(internet()))
     with pytest.raises(UsageError, match="an address that begins with https"):
-        await elsewhere.choose(ada, CUSTOM, model=MODELS[0], key=KEY, base_url=world.url)
+        elsewhere.completed(ada, CUSTOM, model=MODELS[0], key=KEY, base_url=world.url)
     with pytest.raises(UsageError, match="has an address of its own"):
-        await world.providers.choose(ada, "deepseek", model="deepseek-chat", key="sk-0123456789", base_url=world.url)
+        world.providers.completed(ada, "deepseek", model="deepseek-chat", key="sk-0123456789", base_url=world.url)
 
 
 async def test_an_agents_question_is_answered_whole_and_as_a_stream(world: World) -> None:

@@ -59,12 +59,12 @@ def _reached(program: str, imports: Mapping[str, frozenset[str]]) -> set[str]:
 def _required(name: str, extras: frozenset[str]) -> set[str]:
     """Distributions that are installed with one, by their canonical names."""
     required, left = set[str](), [(name, extras)]
-    seen = set[tuple[str, frozenset[str]]]()
+    visited = set[tuple[str, frozenset[str]]]()
     while left:
         wanted, of = left.pop()
-        if (wanted, of) in seen:
+        if (wanted, of) in visited:
             continue
-        seen.add((wanted, of))
+        visited.add((wanted, of))
         required.add(canonicalize_name(wanted))
         try:
             lines = metadata.requires(wanted) or []

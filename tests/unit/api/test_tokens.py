@@ -184,7 +184,7 @@ async def test_a_valid_token_is_not_refused_while_its_issuers_keys_cannot_be_had
 ) -> None:
     keys.is_away = True
     for _ in range(3):
-        with pytest.raises(UnavailableError):
+        with pytest.raises(UnavailableError, match="the issuer d"):
             await tokens.user_of(token(keys))
         clock.now += 10
     assert keys.fetches == 1, "asked once in half a minute"

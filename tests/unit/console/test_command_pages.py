@@ -85,7 +85,7 @@ COMMANDS = {
     "rollout freeze --until 12h --reason x": "change/freeze?until=12h",
     "alert ack GatewayDown --instance ada --reason x": "alerts/GatewayDown/change/acknowledge?instance=ada",
     "alert silence --where alert=GatewayDown --for 2h": "change/silence?where=alert%3DGatewayDown&length=2h",
-    "alert silence --lift 12 --reason x": "",
+    "alert silence --lift 12 --reason x": "silences/12/change/lift",
     "alert silence --list": "",
 }
 

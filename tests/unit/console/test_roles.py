@@ -128,6 +128,12 @@ def test_actions_whose_values_or_work_workers_do_not_take_are_left_to_commands()
     assert {f"{action.about}-{action.name}" for action in ACTIONS} - SERVED.keys() == {
         "instances-configure",
         "fleet-up-saved",
+        "fleet-build-release",
+        "fleet-build-image",
+        "fleet-rotate-registry-key",
+        "releases-revoke",
+        "silences-lift",
+        "callers-revoke",
         "runbooks-run",
         "drills-run",
     }

@@ -53,7 +53,7 @@ def _unclosed(program: Program, resource: Registered) -> bool:
 
 def _lets_everybody(_: Program, resource: Registered) -> bool:
     conditions = resource.inputs.get("conditions", [])
-    networks = [network for one in conditions for network in (one.get("sourceIp") or {}).get("values", [])]
+    networks = [network for condition in conditions for network in (condition.get("sourceIp") or {}).get("values", [])]
     is_open = not networks or any(str(network).endswith("/0") for network in networks)
     return not _refuses(resource) and is_open and resource.name != FROM_EVERYWHERE
 

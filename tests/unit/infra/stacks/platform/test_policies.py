@@ -301,7 +301,7 @@ def test_open_ports_are_those_that_policies_allow() -> None:
 def test_a_rule_that_refuses_only_some_closes_no_name(broken: Broken) -> None:
     program = _changed("lb.ListenerRule", "console-from-networks-1", priority=2)(run_of("staging").judged)
 
-    assert "has a name that no rule closes to others" in {one.what for one in violations(broken(program))}
+    assert "has a name that no rule closes to others" in {violation.what for violation in violations(broken(program))}
 
 
 @pytest.mark.parametrize("network", ["0.0.0.0/0", "::/0"])
@@ -309,7 +309,7 @@ def test_every_network_in_a_rule_of_another_name_is_noticed(network: str) -> Non
     conditions = [{"hostHeader": {"values": ["x"]}}, {"sourceIp": {"values": ["203.0.113.0/24", network]}}]
     program = _changed("lb.ListenerRule", "console-from-networks-1", conditions=conditions)(run_of("staging").judged)
 
-    assert "lets every network through, which no setting says" in {one.what for one in violations(program)}
+    assert "lets every network through, which no setting says" in {violation.what for violation in violations(program)}
 
 
 @pytest.mark.parametrize(

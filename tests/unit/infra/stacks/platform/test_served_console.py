@@ -137,7 +137,7 @@ def rules_of(done: Run) -> list[tuple[int, str, list[str]]]:
     for rule in done.judged.of("lb.ListenerRule"):
         (action,), conditions = rule.inputs["actions"], rule.inputs["conditions"]
         assert conditions[0] == {"hostHeader": {"values": [HOST]}}
-        networks = [network for one in conditions[1:] for network in one["sourceIp"]["values"]]
+        networks = [network for condition in conditions[1:] for network in condition["sourceIp"]["values"]]
         rules.append((rule.inputs["priority"], action["type"], networks))
     return sorted(rules)
 
@@ -178,9 +178,9 @@ def test_its_name_has_a_certificate_of_its_own_at_the_listener() -> None:
 def test_without_a_console_nothing_of_it_is_made() -> None:
     done = ran({})
 
-    made = json.dumps([[resource.kind, resource.name, resource.inputs] for resource in done.judged.of_aws()])
-    assert "ListenerRule" not in made
-    assert "dbuser:db-ABCDEFGHIJKL01234/console" not in made
+    resources = json.dumps([[resource.kind, resource.name, resource.inputs] for resource in done.judged.of_aws()])
+    assert "ListenerRule" not in resources
+    assert "dbuser:db-ABCDEFGHIJKL01234/console" not in resources
     assert [pool.name for pool in done.judged.of("cognito.UserPool")] == ["cognito"]
     assert not any("console" in name for name in variables_of(done))
 
