@@ -106,7 +106,7 @@ class A2A:
         parts = self._parts
         match = _ADDRESS.fullmatch(_path(request.scope))
         if match is None:
-            raise UnknownCallerError("the key does not open this agent")
+            raise UnknownCallerError("the key is not valid for this agent")
         agent, is_older, path = match["agent"], bool(match["older"]), match["path"] or "/"
         address = f"{parts.origin}{PREFIX}/{agent}"
         if path == AGENT_CARD_WELL_KNOWN_PATH and request.method in {"GET", "HEAD"}:

@@ -27,12 +27,12 @@ async def refused_body(request: Request) -> A2AError | None:
     """Why a body is none for the SDK, which takes bytes that are no text for a bug; ``None`` for one that it takes."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.method == "POST" and kind not in {"", *_JSON}:
-        return ContentTypeNotSupportedError("a body is application/json")
+        return ContentTypeNotSupportedError("the content type must be application/json")
     body = await request.body()
     if not _is_utf_8(body):
-        return InvalidRequestError("a body is JSON in UTF-8")
+        return InvalidRequestError("the body must be JSON in UTF-8")
     if has_more(body, _MOST_VALUES):
-        return InvalidRequestError("the body has too many values")
+        return InvalidRequestError(f"the body has more than {_MOST_VALUES} values")
     return None
 
 

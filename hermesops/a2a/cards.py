@@ -34,7 +34,7 @@ def card_of(url: str) -> AgentCard:
     """The card of the agent that is called at this address; with and without a key it is the same. Pure."""
     return AgentCard(
         name="Personal agent",
-        description="A personal agent on a machine of its own. Its user decides who may call it.",
+        description="A personal agent on its own machine. Only callers that its user has allowed may call it.",
         version=CARD_VERSION,
         supported_interfaces=[
             AgentInterface(url=f"{url}{base}", protocol_binding=binding, protocol_version=version)
@@ -44,7 +44,8 @@ def card_of(url: str) -> AgentCard:
         security_schemes={
             _SCHEME: SecurityScheme(
                 http_auth_security_scheme=HTTPAuthSecurityScheme(
-                    scheme="bearer", description="A key that the agent's user makes on the page Callers."
+                    scheme="bearer",
+                    description="A key that the agent's user creates in the section Callers of the chat page.",
                 )
             )
         },
@@ -55,7 +56,7 @@ def card_of(url: str) -> AgentCard:
             AgentSkill(
                 id="ask",
                 name="Ask",
-                description="Answers questions and does work with the tools that its user gave it.",
+                description="Answers questions and carries out tasks with the tools of its user.",
                 tags=["assistant"],
             )
         ],

@@ -176,7 +176,7 @@ class Handler(RequestHandler):
         for config in await self._configs(caller_of(context), params.task_id):
             if config.id == params.id:
                 return config
-        raise TaskNotFoundError("there is no such configuration")
+        raise TaskNotFoundError("no push notification configuration has this id")
 
     @validate_request_params
     @answering
@@ -224,7 +224,7 @@ class Handler(RequestHandler):
     async def _answered(self, caller: Caller, message: Message, text: str) -> AgentTask:
         task = await self._tasks.get(caller, message.task_id, is_answer_read=False)
         if message.context_id and message.context_id != task.context:
-            raise InvalidParamsError("the task is of another context")
+            raise InvalidParamsError("the task belongs to another context")
         return await self._tasks.answer(caller, message.task_id, text)
 
     async def _wait(self, caller: Caller, task: AgentTask) -> None:
@@ -278,7 +278,7 @@ def _since(params: ListTasksRequest) -> datetime | None:
     try:
         return params.status_timestamp_after.ToDatetime(UTC)
     except (ValueError, OverflowError):
-        raise InvalidParamsError("the timestamp is none") from None
+        raise InvalidParamsError("status_timestamp_after is not a valid timestamp") from None
 
 
 def _states(state: TaskState) -> frozenset[TurnState] | None:

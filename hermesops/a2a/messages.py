@@ -33,15 +33,15 @@ def content_of(message: Message) -> tuple[str, Sequence[SentFile]]:
     """
     _refuse_other_names(message)
     if len(message.parts) > MOST_PARTS:
-        raise InvalidParamsError(f"a message has at most {MOST_PARTS} parts")
+        raise InvalidParamsError(f"a message must have at most {MOST_PARTS} parts")
     files = [_file(part) for part in message.parts if part.WhichOneof("content") == "raw"]
     if len(files) > MOST_FILES or (files and message.task_id):
-        raise InvalidParamsError(f"a message has at most {MOST_FILES} files, and an answer to a request has none")
+        raise InvalidParamsError(f"a message can have at most {MOST_FILES} files; an answer to a request can have none")
     text = "\n\n".join(_text(part) for part in message.parts if part.WhichOneof("content") != "raw").strip()
     if not (text or files) or "\0" in text:
-        raise InvalidParamsError("the message has no text, or a NUL character")
+        raise InvalidParamsError("the message needs a text or a file, and must not contain a NUL character")
     if len(text) > LONGEST_MESSAGE:
-        raise InvalidParamsError(f"a message has at most {LONGEST_MESSAGE} characters")
+        raise InvalidParamsError(f"a message must have at most {LONGEST_MESSAGE} characters")
     return text, files
 
 
@@ -58,11 +58,11 @@ def refuse_other_outputs(configuration: SendMessageConfiguration) -> None:
 
 def _refuse_other_names(message: Message) -> None:
     if message.role != Role.ROLE_USER:
-        raise InvalidParamsError("the role of a message is ROLE_USER")
+        raise InvalidParamsError("the role of a message must be ROLE_USER")
     if not CONTEXT.fullmatch(message.message_id):
-        raise InvalidParamsError("the message's id has other characters than A-Z, a-z, 0-9 and ._:-, or too many")
+        raise InvalidParamsError("the message's id is too long, or has characters other than A-Z, a-z, 0-9 and ._:-")
     if message.context_id and not CONTEXT.fullmatch(message.context_id):
-        raise InvalidParamsError("the context's id has other characters than A-Z, a-z, 0-9 and ._:-, or too many")
+        raise InvalidParamsError("the context's id is too long, or has characters other than A-Z, a-z, 0-9 and ._:-")
     if len(message.task_id) > _TASK:
         raise InvalidParamsError("the task's id is too long")
 
@@ -74,8 +74,8 @@ def _text(part: Part) -> str:
         case "data":
             return f"```json\n{json.dumps(MessageToDict(part.data), ensure_ascii=False)}\n```"
         case "url":
-            raise ContentTypeNotSupportedError("the agent fetches no files; send the file itself, as raw")
-    raise ContentTypeNotSupportedError("the agent takes text, data, images and text files")
+            raise ContentTypeNotSupportedError("the agent does not fetch files; send the content as raw bytes")
+    raise ContentTypeNotSupportedError("the agent accepts text, data, images and text files only")
 
 
 def _file(part: Part) -> SentFile:
@@ -83,7 +83,7 @@ def _file(part: Part) -> SentFile:
     named, name = _plain(part.media_type), shown_name(part.filename)
     is_text = named == DATA or named.startswith("text/")
     if named and not is_text and named not in IMAGES:
-        raise ContentTypeNotSupportedError(f"the agent takes images ({', '.join(IMAGES)}) and text files")
+        raise ContentTypeNotSupportedError(f"the agent accepts only images ({', '.join(IMAGES)}) and text files")
     kind = media_type_of(name, part.raw)
     if named and kind != ("text/plain" if is_text else named):
         raise ContentTypeNotSupportedError(f"{name}: the content is not {named}")

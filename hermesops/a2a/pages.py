@@ -32,10 +32,10 @@ def page_of(params: ListTasksRequest) -> Page:
     """
     size = params.page_size if params.HasField("page_size") else DEFAULT
     if not 1 <= size <= LARGEST:
-        raise InvalidParamsError(f"a page has 1 to {LARGEST} tasks")
+        raise InvalidParamsError(f"page_size must be 1 to {LARGEST}")
     token = params.page_token or "0"
     if not (token.isascii() and token.isdigit() and len(token) < len(str(_LAST))):
-        raise InvalidParamsError("the page's token is none of ours")
+        raise InvalidParamsError("page_token was not issued by this server")
     if params.HasField("history_length") and params.history_length < 0:
-        raise InvalidParamsError("the length of a history is not negative")
+        raise InvalidParamsError("history_length must not be negative")
     return Page(int(token), size)

@@ -36,7 +36,7 @@ from hermesops.users.chat.service import AgentNotReadyError, AgentSuspendedError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_FAILED = "the request failed; it was recorded"
+_FAILED = "internal error; the failure was logged"
 
 log = structlog.get_logger()
 
@@ -44,7 +44,7 @@ log = structlog.get_logger()
 class AgentAwayError(A2AError):
     """The agent takes no task now; the same request may succeed later."""
 
-    message = "the agent is not available now; try again"
+    message = "the agent is not available now; try again later"
 
 
 class CallerTooFastError(A2AError):
@@ -71,16 +71,16 @@ _ANSWERS: tuple[tuple[type[Exception], type[A2AError], str], ...] = (
     (PushRefusedError, InvalidParamsError, ""),
     (TooManyError, CallerTooFastError, ""),
     (ConversationBusyError, CallerTooFastError, ""),
-    (TooManyFilesError, CallerTooFastError, "too many files wait for the agent; try again later"),
-    (AgentBusyError, AgentAwayError, "the agent takes no task now; try again"),
-    (AgentNotReadyError, AgentAwayError, "the agent takes no task now; try again"),
+    (TooManyFilesError, CallerTooFastError, "too many files are waiting for the agent; try again later"),
+    (AgentBusyError, AgentAwayError, "the agent accepts no task now; try again later"),
+    (AgentNotReadyError, AgentAwayError, "the agent accepts no task now; try again later"),
     (AgentSuspendedError, UnsupportedOperationError, "the agent does not run now"),
     (AgentEndedError, UnsupportedOperationError, "the agent does not run now"),
     (UnknownKindError, ContentTypeNotSupportedError, ""),
     (UsageError, InvalidParamsError, ""),
-    (UnknownOutcomeError, AgentAwayError, "whether this was done is not known; look at the task"),
-    (RefusedError, UnsupportedOperationError, "this cannot be done now"),
-    (UnavailableError, AgentAwayError, "this is not available now; try again"),
+    (UnknownOutcomeError, AgentAwayError, "unknown outcome: get the task to see whether the request was carried out"),
+    (RefusedError, UnsupportedOperationError, "the request cannot be carried out now"),
+    (UnavailableError, AgentAwayError, "temporarily unavailable; try again later"),
 )
 """The first class that fits counts. Without words here, the error's own are shown: those were written for users."""
 

@@ -130,7 +130,7 @@ def _refuse_role(scope: MutableMapping[str, Any], admission: Admission) -> None:
 def _refuse_nul(scope: MutableMapping[str, Any]) -> None:
     """Refuse an address with a NUL: no command can have one, and PostgreSQL's texts have none."""
     if "\0" in scope["path"] or b"%00" in scope["query_string"] or b"\0" in scope["query_string"]:
-        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "nul", "an address has no NUL")
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "nul", "the address contains a NUL character")
 
 
 async def _body(scope: MutableMapping[str, Any], receive: Receive) -> bytes:
@@ -138,23 +138,27 @@ async def _body(scope: MutableMapping[str, Any], receive: Receive) -> bytes:
     if scope["method"] != "POST":
         return b""
     if not any(name.lower() == _FROM_SCRIPT for name, _ in scope["headers"]):
-        raise RefusedRequestError(HTTPStatus.FORBIDDEN, "foreign", "only the console's own script changes something")
+        raise RefusedRequestError(
+            HTTPStatus.FORBIDDEN, "foreign", "changes are accepted only from the console's own pages"
+        )
     body = bytearray()
     try:
         async with asyncio.timeout(_BODY_S):
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
-                    raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "not_whole", "the body is not whole")
+                    raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "not_whole", "the request body is incomplete")
                 body += message.get("body", b"")
                 if len(body) > LARGEST_BODY:
                     raise RefusedRequestError(
-                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", f"a form has at most {LARGEST_BODY} bytes"
+                        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                        "too_large",
+                        f"a form must have at most {LARGEST_BODY} bytes",
                     )
                 if not message.get("more_body"):
                     return bytes(body)
     except TimeoutError:
-        raise RefusedRequestError(HTTPStatus.REQUEST_TIMEOUT, "too_slow", "the body took too long") from None
+        raise RefusedRequestError(HTTPStatus.REQUEST_TIMEOUT, "too_slow", "the request body took too long") from None
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

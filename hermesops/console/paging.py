@@ -35,7 +35,7 @@ def number_of(text: str) -> int:
         UsageError: It is no number from 1 on.
     """
     if not text.isascii() or not text.isdecimal() or len(text) > _DIGITS or int(text) < 1:
-        raise UsageError("a page has a number from 1 on", field="page")
+        raise UsageError("the page number must be 1 or more", field="page")
     return int(text)
 
 

@@ -48,7 +48,7 @@ def parse_name(text: str) -> str:
     """
     name = " ".join(text.split())
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise UsageError(f"a name has 1 to {_LONGEST_NAME} characters, all of them visible", field="name")
+        raise UsageError(f"a name needs 1 to {_LONGEST_NAME} visible characters", field="name")
     return name
 
 
@@ -60,7 +60,7 @@ def parse_link(name: str, page: str) -> tuple[str, str]:
     """
     name = parse_name(name)
     if not _PAGE.fullmatch(page):
-        raise UsageError("this is no page of the console", field="page")
+        raise UsageError("only pages of the console can be saved", field="page")
     return name, page
 
 
@@ -90,7 +90,7 @@ class LinksOfComputer:
     def _add(self, name: str, page: str) -> None:
         links = {**self._read(), name: page}
         if len(links) > MOST:
-            raise UsageError(f"{MOST} links are kept; remove one first", field="name")
+            raise UsageError(f"at most {MOST} views can be saved; remove one first", field="name")
         self._write(links)
 
     def _read(self) -> Mapping[str, str]:

@@ -200,7 +200,7 @@ class Sources:
     async def _read(self, topic: Topic) -> tuple[Mapping[str, Any], str, float]:
         """A shape, its digest, and the seconds of the processor that both took."""
         if topic.kind == "listing" and topic.name.partition("?")[0] not in self.lists:
-            raise UsageError("this console has no such list")
+            raise UsageError("this console does not have this list")
         if topic.kind == "fleet":
             read = partial(fleet.shown, self.container, topic.name, await self.alerts())
         elif topic.kind == "alerts":

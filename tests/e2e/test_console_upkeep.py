@@ -178,7 +178,7 @@ async def test_a_stack_is_run_by_its_cells_page(
     cell = container.instances.find("ada").cell
     path = f"/console/cells/{cell}/change/up"
     preview = (await client.get(path)).text
-    assert ("It would change nothing." in preview, f"hermesops stack up {cell}" in preview) == (True, True)
+    assert ("No resource changes." in preview, f"hermesops stack up {cell}" in preview) == (True, True)
     assert not await pages.preview(path)
     assert await pages.operation(await pages.begin(path)) is OperationStatus.DONE
     assert (await pages.command(path)).exit_code == 0

@@ -32,9 +32,9 @@ def open_(
 ) -> None:
     """Serve the console to this computer's browser until Ctrl-C; hermesops console alone does the same.
 
-    It listens on a random port of 127.0.0.1 and acts with your rights. Its address has a token that counts once, for
-    one browser. A change shows its preview and its command first, and is audited as yours, via console. Operations
-    that still run at the end are left to the workers.
+    The console listens on a random port of 127.0.0.1 and acts with your rights. The printed address has a token that
+    works once, for one browser. Each change shows its preview and its command first, and is audited as yours, via
+    console. Operations that still run at the end are left to the workers.
     """
     require(Extra.CONSOLE, "the console")
     import webbrowser
@@ -57,7 +57,9 @@ def open_(
 
 @app.command()
 def serve(
-    bind: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where it listens, in clear.")] = "127.0.0.1:8653",
+    bind: Annotated[
+        str, typer.Option(metavar="ADDRESS:PORT", help="Address to listen on, without TLS.")
+    ] = "127.0.0.1:8653",
     descriptor: Annotated[
         int, typer.Option("--socket", help="Number of a listening socket in the place of --bind.", hidden=True)
     ] = -1,
@@ -65,7 +67,7 @@ def serve(
     """Serve the console to operators of console.origin until a signal stops it. Logs JSON on stderr.
 
     Operators sign in at console.issuer, whose groups give them a role: viewer, operator or admin. The process reads
-    the registry by a role of its own and holds no key; workers verify the operator and carry out what they ask for.
+    the registry by a role of its own and holds no key; workers verify the operator and carry out the requests.
     """
     require(Extra.CONSOLE, "console serve")
     from hermesops.app.console_container import ConsoleContainer

@@ -15,8 +15,8 @@ from hermesops.views.users import callers as caller_shapes
 from hermesops.views.users import users as shapes
 
 app = Noun(no_args_is_help=True)
-requests = Noun(help="What users ask for and workers carry out.", no_args_is_help=True)
-callers = Noun(help="Agents of others that users let call theirs.", no_args_is_help=True)
+requests = Noun(help="Requests of users, which workers carry out.", no_args_is_help=True)
+callers = Noun(help="Callers: agents of other people that may call a user's agent.", no_args_is_help=True)
 app.add_typer(requests, name="request")
 app.add_typer(callers, name="caller")
 
@@ -52,11 +52,11 @@ def list_(
 def list_callers(
     user: Annotated[str, typer.Option("--user", help="Only of this user, by id or alias.", show_default=False)] = "",
     undelivered: Annotated[
-        bool, typer.Option("--undelivered", help="Only those whose notifications are not delivered now.")
+        bool, typer.Option("--undelivered", help="Only callers with undelivered notifications.")
     ] = False,
     limit: Annotated[int, typer.Option("--limit", help="Most callers.", min=1, max=10000)] = 50,
 ) -> None:
-    """List agents that may call users' agents, the newest first, by counts, without names and hosts."""
+    """List callers of users' agents, the newest first: state and counts, without names and hosts."""
     records = context.compose().calling_agents.list(user=user, undelivered=undelivered, limit=limit)
     rows = [caller_shapes.caller(record) for record in records]
     none = "no callers with undelivered notifications" if undelivered else "no callers"
@@ -65,11 +65,11 @@ def list_callers(
 
 @callers.command("revoke")
 def revoke_caller(
-    caller: Annotated[str, typer.Argument(metavar="CALLER", help="Id of the caller, as the list has it.")],
+    caller: Annotated[str, typer.Argument(metavar="CALLER", help="Id of the caller, from user caller list.")],
     reason: Why = "",
     dry_run: DryRun = False,
 ) -> None:
-    """End the key of a caller: its next request is refused. Tasks that it began go on."""
+    """Revoke the key of a caller: its next request is refused. Tasks that the caller began continue."""
     if dry_run:
         record = context.compose().calling_agents.preview_revocation(caller)
         lines = [f"ends the key of caller {record.id}", f"open tasks, which go on: {record.open_tasks}"]
@@ -77,4 +77,4 @@ def revoke_caller(
         return
     require_reason(reason, "user", "caller", "revoke", caller)
     record = context.compose().calling_agents.revoke(caller, reason=reason)
-    result("user-caller-revoke", caller_shapes.caller(record), [f"caller {record.id} is revoked"])
+    result("user-caller-revoke", caller_shapes.caller(record), [f"the key of caller {record.id} is revoked"])

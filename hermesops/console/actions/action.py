@@ -67,7 +67,7 @@ def bounded(text: str, field: str) -> str:
     """
     value = " ".join(text.split())
     if len(value) > LONGEST or not value.isprintable():
-        raise UsageError(f"at most {LONGEST} characters, all of them visible", field=field)
+        raise UsageError(f"must have at most {LONGEST} characters, all of them visible", field=field)
     return value
 
 
@@ -109,7 +109,7 @@ class ActionValue:
         value = bounded(text, self.name)
         choices = (_ON,) if self.is_flag else self.choices
         if value and choices and value not in choices:
-            raise UsageError(f"one of {', '.join(choices)}", field=self.name)
+            raise UsageError(f"must be one of {', '.join(choices)}", field=self.name)
         return value
 
 

@@ -107,7 +107,7 @@ ACTIONS = (
         "Acknowledge",
         ("alert", "ack"),
         AcknowledgeWork(),
-        (ActionValue("instance", "Only of user", "--instance"), ActionValue("length", "For, as 4h", "--for")),
+        (ActionValue("instance", "Only for user", "--instance"), ActionValue("length", "Duration, as 4h", "--for")),
         role=Role.OPERATOR,
     ),
     Action(
@@ -117,9 +117,9 @@ ACTIONS = (
         ("alert", "silence"),
         SilenceWork(),
         (
-            ActionValue("where", "Alerts, as alert=GatewayDown,cell=cell1", "--where", is_required=True),
-            ActionValue("instance", "Only of user", "--instance"),
-            ActionValue("length", "For, as 2h", "--for"),
+            ActionValue("where", "Labels of the alerts, as alert=GatewayDown,cell=cell1", "--where", is_required=True),
+            ActionValue("instance", "Only for user", "--instance"),
+            ActionValue("length", "Duration, as 2h", "--for"),
         ),
         role=Role.OPERATOR,
     ),

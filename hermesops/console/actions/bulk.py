@@ -117,7 +117,7 @@ def refuse_wrong_count(ids: Sequence[InstanceId]) -> None:
         raise UsageError("no instance matches", hint=Hint(("instance", "list")))
     if len(ids) > MOST:
         hint = Hint("choose fewer; for a whole fleet:", ("rollout", "start", "RELEASE", "--all"))
-        raise UsageError(f"{len(ids)} instances match, and a bulk action has {MOST} at most", hint=hint)
+        raise UsageError(f"{len(ids)} instances match; a bulk action can have at most {MOST}", hint=hint)
 
 
 async def previews(

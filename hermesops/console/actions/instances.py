@@ -101,7 +101,7 @@ ACTIONS = (
     Action(
         About.INSTANCE,
         "reboot",
-        "Bring up a dead machine",
+        "Reboot a dead machine",
         ("instance", "reboot"),
         OperationWork(_reboot),
         role=Role.OPERATOR,
@@ -112,7 +112,7 @@ ACTIONS = (
         "Suspend",
         ("instance", "suspend"),
         OperationWork(_suspend),
-        (ActionValue("machine", "Machine", "--machine", tuple(Keep), is_served=False),),
+        (ActionValue("machine", "Keep the machine", "--machine", tuple(Keep), is_served=False),),
         role=Role.OPERATOR,
     ),
     Action(
@@ -142,9 +142,9 @@ ACTIONS = (
         ("backup", "restore"),
         OperationWork(_restore),
         (
-            ActionValue("snapshot", "Backup, by its beginning; else the newest", "--snapshot"),
+            ActionValue("snapshot", "Backup ID or its first characters; empty: the newest", "--snapshot"),
             ActionValue(
-                "damaged", "The state is damaged: do not back it up", "--damaged", is_flag=True, is_served=False
+                "damaged", "Do not back up the damaged state first", "--damaged", is_flag=True, is_served=False
             ),
             _ONTO_NEW_MACHINE,
         ),
@@ -157,7 +157,7 @@ ACTIONS = (
         "Move",
         ("instance", "move"),
         OperationWork(_move),
-        (ActionValue("cell", "To cell", "--cell"), ActionValue("region", "or to region", "--region")),
+        (ActionValue("cell", "To cell", "--cell"), ActionValue("region", "Or to region", "--region")),
         role=Role.OPERATOR,
     ),
     Action(
@@ -175,13 +175,17 @@ ACTIONS = (
         "Change a setting",
         ("instance", "settings"),
         OperationWork(_configure),
-        (ActionValue("set", "model=…, personality=… or disabled_tools=…", "--set", is_required=True),),
+        (
+            ActionValue(
+                "set", "Setting, as model=NAME, personality=TEXT or disabled_tools=NAMES", "--set", is_required=True
+            ),
+        ),
         left_because="a setting may be a user's words or a key, and a request's row is not sealed",
     ),
     Action(
         About.INSTANCE,
         "settings-back",
-        "Settings before the last change",
+        "Restore the previous settings",
         ("instance", "settings", "--back"),
         OperationWork(_settings_back),
         role=Role.OPERATOR,
@@ -193,7 +197,7 @@ ACTIONS = (
         ("instance", "terminate"),
         OperationWork(_terminate),
         (
-            ActionValue("now", "At once, without days of grace", "--now", is_flag=True, is_served=False),
+            ActionValue("now", "End now, without days of grace", "--now", is_flag=True, is_served=False),
             ActionValue("without_backup", "Without a last backup", "--without-backup", is_flag=True, is_served=False),
         ),
         destroys=True,

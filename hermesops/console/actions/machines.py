@@ -112,7 +112,7 @@ def _is_noted(connected: "Connected", subject: str, reason: str) -> bool:
     return any(entry.why == reason for entry in entries)
 
 
-_ID = ActionValue("id", "Machine's id, where two have the name", "--id")
+_ID = ActionValue("id", "Machine ID, if several machines have this name", "--id")
 
 ACTIONS = (
     Action(
@@ -124,7 +124,7 @@ ACTIONS = (
         (
             _ID,
             ActionValue(
-                "contested", "Even without a proof of its identity", "--contested", is_flag=True, is_served=False
+                "contested", "Assign even without a proof of the identity", "--contested", is_flag=True, is_served=False
             ),
         ),
         role=Role.ADMIN,
@@ -132,10 +132,15 @@ ACTIONS = (
     Action(
         About.MACHINE,
         "remove-orphan",
-        "Destroy",
+        "Destroy the machine",
         ("fleet", "repair", "remove-orphan", "--yes"),
         RemoveOrphanWork(),
-        (_ID, ActionValue("forget", "Even if it holds a user's state", "--forget", is_flag=True, is_served=False)),
+        (
+            _ID,
+            ActionValue(
+                "forget", "Destroy even if the machine holds a user's state", "--forget", is_flag=True, is_served=False
+            ),
+        ),
         destroys=True,
         role=Role.ADMIN,
     ),

@@ -79,7 +79,7 @@ def run_of(run_id: str) -> Run:
     """
     run = RUNS.get(run_id)
     if run is None:
-        hint = Hint(("audit", "log"), "has the transcript of a run that ended")
+        hint = Hint(("audit", "log"), "has the transcripts of ended runs")
         raise UsageError("this console has no run of that id", hint=hint)
     return run
 
@@ -161,7 +161,7 @@ ACTIONS: Sequence[Action] = (
     Action(
         About.RUNBOOK,
         "run",
-        "Run",
+        "Run the runbook",
         ("runbook", "run", "--yes"),
         RunbookWork(),
         (ActionValue("instance", "User", "--instance"), ActionValue("step", "From step", "--from")),

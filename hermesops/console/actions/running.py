@@ -114,7 +114,7 @@ class RunningActions:
             if not opened.done():
                 opened.set_exception(
                     UnknownOutcomeError(
-                        "the console ended meanwhile: the action may have begun",
+                        "unknown outcome: the console stopped meanwhile, and the action may have begun",
                         hint=Hint(("operation", "list")),
                     )
                 )

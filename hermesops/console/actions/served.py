@@ -66,7 +66,7 @@ class ServedAction:
         text = text_of(await self.action.work.preview(self.connected.container, wanted))
         if len(text) > _LONGEST_PREVIEW:
             hint = Hint((*self.action.command(wanted), "--dry-run"))
-            raise RefusedError("this preview is too long for a page", hint=hint)
+            raise RefusedError("the preview is too long for a page; use the command", hint=hint)
         return text
 
     async def begin(self, operator: ConsoleOperator, reason: str) -> BegunAction:
@@ -106,7 +106,7 @@ class ServedAction:
         subject = await subject_of(container, action.about, self.request.subject)
         form = form_of_row(self.request.form)
         if unknown := form.keys() - {field.name for field in action.fields}:
-            raise UsageError(f"the served console takes no value {min(unknown)!r} here")
+            raise UsageError(f"the served console does not accept the value {min(unknown)!r} here")
         values = action.values(form)
         if missing := action.missing(values):
             raise UsageError("missing", field=missing[0].name)
@@ -137,5 +137,5 @@ def preview_of(text: str) -> Preview:
     """
     content: Any = json.loads(text)
     if not isinstance(content, dict) or content.get("version") != __version__:
-        raise UnavailableError("this preview is of another hermesops; repeat it")
+        raise UnavailableError("the preview was made by another version of hermesops; load the page again")
     return Preview(content["kind"], content["shape"], content["words"])

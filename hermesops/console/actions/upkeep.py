@@ -133,11 +133,11 @@ ACTIONS = (
         role=Role.ADMIN,
     ),
     # Some jobs destroy: each of them has its name typed, and the preview says what goes.
-    Action(About.JOB, "run", "Run now", ("job", "run", "--yes"), JobWork(), destroys=True, role=Role.ADMIN),
+    Action(About.JOB, "run", "Run the job now", ("job", "run", "--yes"), JobWork(), destroys=True, role=Role.ADMIN),
     Action(
         About.DRILL,
         "run",
-        "Drill",
+        "Run the drill",
         ("drill", "run", "--yes"),
         DrillWork(),
         takes_reason=False,

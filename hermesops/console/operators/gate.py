@@ -142,7 +142,7 @@ class OperatorGate:
         headers, (path, _, query) = dict(head.headers), head.target.partition("?")
         self._refuse_foreign(head, headers)
         if not path.startswith(PAGES) or _CLIMBS.search(path):
-            raise RefusedRequestError(HTTPStatus.NOT_FOUND, "not_there", f"only {PAGES} is served")
+            raise RefusedRequestError(HTTPStatus.NOT_FOUND, "not_there", f"no such page; the console is at {PAGES}")
         cookies, browser = cookies_in(headers.get("cookie", "")), headers.get("user-agent", "")
         match head.method, path:
             case ("GET", path) if path == SIGN_IN:
@@ -179,7 +179,9 @@ class OperatorGate:
         cookie = cookies.get(SIGN_IN_COOKIE, "")
         state, code = query.get("state", ""), query.get("code", "")
         if max(map(len, (state, code))) > _LONGEST or len(cookie) > LONGEST_COOKIE:
-            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "too_long", "this is no answer of the issuer")
+            raise RefusedRequestError(
+                HTTPStatus.BAD_REQUEST, "too_long", "the sign-in answer is too long; sign in again"
+            )
         try:
             session, onward = await self.sessions.end_sign_in(cookie, state, code, browser)
         except (InvalidTokenError, RefusedError) as error:
@@ -193,14 +195,14 @@ class OperatorGate:
     def _refuse_foreign(self, head: Head, headers: Mapping[str, str]) -> None:
         """Refuse requests to another name, and those that another website made the browser send."""
         if headers.get("host") != self.origin.partition("://")[2]:
-            raise RefusedRequestError(HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", "this is no address of this server")
+            raise RefusedRequestError(HTTPStatus.MISDIRECTED_REQUEST, "wrong_host", "this host name is not served here")
         if head.method not in _METHODS:
             raise RefusedRequestError(HTTPStatus.METHOD_NOT_ALLOWED, "method", "GET, HEAD and POST are served")
         is_foreign = headers.get("origin", self.origin if head.method != "POST" else "") != self.origin
         # A link of another website may lead here; nothing else of another website may.
         site, is_visit = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode") == "navigate"
         if is_foreign or (site not in {"none", "same-origin"} and (head.method == "POST" or not is_visit)):
-            raise RefusedRequestError(HTTPStatus.FORBIDDEN, "foreign", "another website asks")
+            raise RefusedRequestError(HTTPStatus.FORBIDDEN, "foreign", "requests from other websites are refused")
 
 
 def cookies_in(header: str) -> Mapping[str, str]:
@@ -218,7 +220,9 @@ def _fields_in(query: str) -> Mapping[str, str]:
     try:
         return {name: values[0] for name, values in parse_qs(query, max_num_fields=_MOST_FIELDS).items()}
     except ValueError as error:
-        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "too_many", "this is no address of the sign-in") from error
+        raise RefusedRequestError(
+            HTTPStatus.BAD_REQUEST, "too_many", "the sign-in address has too many fields; sign in again"
+        ) from error
 
 
 def _is_act(method: str, headers: Mapping[str, str]) -> bool:
@@ -231,7 +235,7 @@ def _to_sign_in(head: Head, headers: Mapping[str, str], path: str) -> Response:
     sign_in = f"{SIGN_IN}?{urlencode({'onward': path})}"
     if head.method == "GET" and headers.get("sec-fetch-mode", "navigate") == "navigate":
         return RedirectResponse(sign_in, HTTPStatus.SEE_OTHER)
-    return PlainTextResponse("sign in\n", HTTPStatus.UNAUTHORIZED, {"hx-redirect": SIGN_IN})
+    return PlainTextResponse("signed out; sign in again\n", HTTPStatus.UNAUTHORIZED, {"hx-redirect": SIGN_IN})
 
 
 def _to_sign_in_anew(path: str) -> Response:

@@ -140,7 +140,7 @@ class RequestedActions:
             if id_ := await asyncio.to_thread(rows.add, new):
                 return id_
             if time.monotonic() >= until:
-                raise RefusedError("too many requests wait for workers", hint=Hint(("job", "list")))
+                raise RefusedError("too many requests wait for workers; try again later", hint=Hint(("job", "list")))
             await pause(_EVERY_S)
 
     async def _waited(self, id_: str, new: NewOperatorRequest, until: float) -> OperatorRequest:

@@ -129,7 +129,9 @@ class Sessions:
         """
         sign_in = self._begun(cookie)
         if sign_in is None or not compare_digest(sign_in.state.encode(), state.encode()):
-            raise InvalidTokenError("this sign-in was not begun here, or took too long; sign in again")
+            raise InvalidTokenError(
+                "this sign-in was not started in this browser, or took longer than 10 minutes; sign in again"
+            )
         issued = await self._issuer.tokens_for_code(code, sign_in.verifier, self._redirect_uri)
         operator = await self._tokens.operator_of(issued.id, nonce=sign_in.nonce)
         return self._add(operator, issued, browser), sign_in.onward

@@ -20,7 +20,7 @@ def form_of(body: bytes) -> Mapping[str, str]:
     try:
         fields = parse_qs(body.decode(), max_num_fields=_FIELDS)
     except ValueError as error:  # UnicodeDecodeError is one
-        raise UsageError("this is no form of the console") from error
+        raise UsageError("the request is not a form of the console") from error
     return {name: values[0] for name, values in fields.items()}
 
 
@@ -39,7 +39,7 @@ def reason_in(form: Mapping[str, str], console: Console, action: Action, *comman
         return ""
     reason = " ".join(form.get("reason", "").split())
     if len(reason) > LONGEST or not reason.isprintable():
-        raise UsageError(f"a reason has at most {LONGEST} characters, all of them visible", field="reason")
+        raise UsageError(f"a reason must have at most {LONGEST} characters, all visible", field="reason")
     if not reason:
         hint = Hint((*command, "--reason", "WHY")) if action.takes_reason else ""
         raise UsageError("missing: say why", hint=hint, field="reason")

@@ -201,7 +201,7 @@ LISTINGS: Mapping[str, Listing] = {
         ),
         Listing(
             "messages",
-            "Messages, without texts",
+            "Messages (without texts)",
             ("message", "list"),
             ("message", "messenger", "state", "age", "tries", "user_id", "kind", "detail"),
             _messages,
@@ -210,7 +210,7 @@ LISTINGS: Mapping[str, Listing] = {
         ),
         Listing(
             "requests",
-            "Requests of users",
+            "User requests",
             ("user", "request", "list"),
             ("created", "kind", "state", "detail", "code", "operation", "user_id"),
             _requests,

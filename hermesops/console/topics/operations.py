@@ -61,7 +61,7 @@ def batch(container: "Container", name: str) -> Mapping[str, Any]:
     """
     ids, refused, undecided = (_texts(part) for part in (*name.split("?"), "", "")[:3])
     if len(ids) > MOST:
-        raise UsageError(f"a bulk action has {MOST} operations at most")
+        raise UsageError(f"a bulk action can have at most {MOST} operations")
     rows = [container.operation_directory.get(operation_id) for operation_id in ids]
     return {
         "operations": [_listed(row) for row in rows],

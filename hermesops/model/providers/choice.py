@@ -163,16 +163,14 @@ def address_of(facts: ModelProvider, text: str) -> str:
         parts = urlsplit(text)
         host, port = (parts.hostname or "").lower(), parts.port
     except ValueError:
-        raise UsageError("the address is no URL", field="base_url") from None
+        raise UsageError("the address is not a URL", field="base_url") from None
     if not text or len(text) > LONGEST_ADDRESS or parts.scheme != "https" or port not in {None, 443}:
         raise UsageError("give an address that begins with https://, on port 443", field="base_url")
     is_plain = text.isascii() and text.isprintable() and not (parts.username or parts.password)
     if not is_plain or parts.query or parts.fragment or "?" in text or "#" in text or not _PATH.fullmatch(parts.path):
-        raise UsageError(
-            "the address has a user, a query or characters that no address of an API has", field="base_url"
-        )
+        raise UsageError("the address must have no user, no query and only usual characters of a URL", field="base_url")
     if any(part in {".", ".."} for part in parts.path.split("/")):
-        raise UsageError("the address has . or .. in its path", field="base_url")
+        raise UsageError("the address must not have . or .. in its path", field="base_url")
     if not _is_name(host):
         raise UsageError("the address needs the name of a host on the internet, not a number", field="base_url")
     if facts.hosts and not host.endswith(facts.hosts):
@@ -192,12 +190,12 @@ def _is_name(host: str) -> bool:
 def _check_key(facts: ModelProvider, key: str) -> None:
     for beginning, words in _OTHER_SECRETS.items():
         if key.startswith(beginning):
-            raise UsageError(f"this is {words}, and no key of a model provider: make one there")
+            raise UsageError(f"this is {words}, not a key of a model provider: create a key at the provider")
     owner = _owner(key)
     if owner and owner is not facts:
         raise UsageError(f"this is a key of {owner.title}: choose {owner.id}, or give a key of {facts.title}")
     if not _KEY.fullmatch(key):
-        raise UsageError(f"a key has 8 to {LONGEST_KEY} letters, digits and ._~+/=:- without blanks")
+        raise UsageError(f"a key must have 8 to {LONGEST_KEY} characters: letters, digits and ._~+/=:- only")
     if facts.keys and not key.startswith(facts.keys):
         raise UsageError(f"keys of {facts.title} begin with {' or '.join(facts.keys)}")
 

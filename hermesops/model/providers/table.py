@@ -21,7 +21,7 @@ PROVIDERS: tuple[ModelProvider, ...] = (
         keys=("sk-or-",),
         marks=("sk-or-",),
         names=ModelNames.VENDOR,
-        note="Models of all large vendors with one key; Claude with its cache of prompts.",
+        note="Models of all large vendors with one key; prompts of Claude are cached.",
     ),
     ModelProvider(
         "openai",
@@ -33,7 +33,7 @@ PROVIDERS: tuple[ModelProvider, ...] = (
         keys=("sk-",),
         marks=("sk-proj-", "sk-svcacct-"),
         families=("gpt-", "o1", "o3", "o4", "chatgpt-", "codex-"),
-        note="A key of the API; a ChatGPT subscription has none.",
+        note="Needs an API key; a ChatGPT subscription has no API key.",
     ),
     ModelProvider(
         "anthropic",
@@ -46,8 +46,8 @@ PROVIDERS: tuple[ModelProvider, ...] = (
         keys=("sk-ant-api",),
         marks=("sk-ant-",),
         families=("claude-",),
-        note="In the form of OpenAI's API, so prompts are not cached and cost more than by OpenRouter; Anthropic calls "
-        "this form one for tests.",
+        note="By Anthropic's OpenAI-compatible API: prompts are not cached and cost more than by OpenRouter; Anthropic "
+        "offers this API for tests.",
     ),
     ModelProvider(
         "gemini",
@@ -87,7 +87,7 @@ PROVIDERS: tuple[ModelProvider, ...] = (
         "https://api.z.ai/api/coding/paas/v4",
         "glm-5.2",
         check=KeyCheck.TURN,
-        note="For keys of a coding plan; others are refused there.",
+        note="For keys of a coding plan only; other keys are refused.",
     ),
     ModelProvider("kimi", "Moonshot", "kimi-coding", "https://api.moonshot.ai/v1", "kimi-k2-turbo-preview"),
     ModelProvider(
@@ -121,7 +121,7 @@ PROVIDERS: tuple[ModelProvider, ...] = (
         "qwen3-max",
         check=KeyCheck.TURN,
         keys=("sk-",),
-        note="International keys; those of China are of another address, which custom takes.",
+        note="For international keys; for keys of China use custom with their address.",
     ),
     ModelProvider(
         "alibaba-coding",
@@ -177,7 +177,7 @@ PROVIDERS: tuple[ModelProvider, ...] = (
         keys=("hf_",),
         marks=("hf_",),
         names=ModelNames.VENDOR,
-        note="A token that may call inference providers, and nothing else.",
+        note="Use a token that may call inference providers and nothing else.",
     ),
     ModelProvider(
         "ollama-cloud",
@@ -274,7 +274,7 @@ PROVIDERS: tuple[ModelProvider, ...] = (
         "",
         "my-model",
         names=ModelNames.ANY,
-        note="Any server on the internet that speaks OpenAI's chat completions, by https.",
+        note="Any server on the internet with OpenAI's chat completions API, by https.",
     ),
 )
 

@@ -77,7 +77,7 @@ class TaskNotices:
         """
         refuse_address(push, caller.push_hosts)
         if not await asyncio.to_thread(self._rows.put, push):
-            raise PushRefusedError(f"a task has at most {MOST} addresses that are notified")
+            raise PushRefusedError(f"a task can have at most {MOST} notification addresses")
 
     async def list(self, task: AgentTask) -> tuple[Push, ...]:
         """The addresses of a task."""
@@ -98,7 +98,7 @@ def refuse_address(push: Push, hosts: Sequence[str]) -> None:
         parts = urlsplit(push.url)
         port = parts.port
     except ValueError:
-        raise PushRefusedError("the address is no URL") from None
+        raise PushRefusedError("the address is not a URL") from None
     host = (parts.hostname or "").lower()
     is_plain = (
         not (parts.username or parts.password or parts.fragment) and push.url.isascii() and push.url.isprintable()
@@ -110,15 +110,15 @@ def refuse_address(push: Push, hosts: Sequence[str]) -> None:
         or not is_plain
         or " " in push.url
     ):
-        raise PushRefusedError("an address begins with https://, on port 443, without a user and a fragment")
+        raise PushRefusedError("the address must begin with https://, use port 443 and have no user and no fragment")
     if not is_host(host) or host not in hosts:
         raise PushRefusedError("the agent's user does not allow notifications to this host")
     if not _ID.fullmatch(push.id):
-        raise PushRefusedError("the id of the address has other characters than A-Z, a-z, 0-9 and ._:-, or too many")
+        raise PushRefusedError("the id of the address is too long, or has characters other than A-Z, a-z, 0-9 and ._:-")
     if not all(map(_PROOF.fullmatch, (push.token, push.credentials))):
-        raise PushRefusedError(f"a token has at most {LONGEST_PROOF} visible characters of ASCII")
+        raise PushRefusedError(f"a token must have at most {LONGEST_PROOF} visible characters of ASCII")
     if push.scheme and push.scheme.lower() not in _SCHEMES:
-        raise PushRefusedError("the scheme of the address is bearer or basic")
+        raise PushRefusedError("the authentication scheme must be bearer or basic")
 
 
 def state_of(task: AgentTask) -> str:

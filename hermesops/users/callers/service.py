@@ -127,7 +127,7 @@ class Callers:
             caller = await asyncio.to_thread(self._rows.of_key, InstanceId(agent), key)
             if caller is not None and not self._is_denied(caller.user_id):
                 return caller
-        raise UnknownCallerError("the key does not open this agent")
+        raise UnknownCallerError("the key is not valid for this agent")
 
     async def is_live(self, caller: Caller) -> bool:
         """Whether a caller's key still counts; yes where that cannot be known now."""
@@ -152,5 +152,5 @@ def _name_in(name: str) -> str:
 def _hosts_in(hosts: Sequence[str]) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(host.lower() for host in hosts))
     if len(names) > MOST_HOSTS or not all(map(is_host, names)):
-        raise UsageError(f"name at most {MOST_HOSTS} hosts, as example.com", field="push_hosts")
+        raise UsageError(f"name at most {MOST_HOSTS} hosts, for example hooks.example.com", field="push_hosts")
     return names

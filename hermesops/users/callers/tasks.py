@@ -188,9 +188,9 @@ class AgentTasks:
         """
         task = await self.get(caller, task_id, is_answer_read=False)
         if task.turn.has_ended:
-            raise TaskEndedError("the task has ended; send the message without its id")
+            raise TaskEndedError("the task has ended; send the message without a task id")
         if task.request is None or not caller.may_approve:
-            raise NotWaitingError("the task does not wait for an answer of yours")
+            raise NotWaitingError("the task does not wait for an answer from you")
         word = text.strip().lower().rstrip(".!")
         if word not in YES | NO:
             return task  # its status asks again, in words that name both answers

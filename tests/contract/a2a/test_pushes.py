@@ -280,7 +280,9 @@ async def test_addresses_are_listed_changed_and_deleted_by_their_caller(
     ids=str,
 )
 def test_other_addresses_are_refused(changes: dict[str, Any]) -> None:
-    words = WORDS.get(next(iter(changes)), "an address begins with https|does not allow notifications|is no URL")
+    words = WORDS.get(
+        next(iter(changes)), "the address must begin with https|does not allow notifications|is not a URL"
+    )
     push = Push("t", "p", URL)
     refuse_address(push, [HOSTNAME])
     with pytest.raises(PushRefusedError, match=words):

@@ -455,8 +455,8 @@ async def test_a_caller_gets_a_key_that_is_shown_once_and_revoked(scripted: Scri
     page, key = chat.page, chat.page.get_by_text(re.compile(r"^hma_[A-Za-z0-9_-]{43}$"))
     await chat.go("callers")
     await page.get_by_label("Name").fill("grace's agent")
-    await page.get_by_label("Hosts that may be notified").fill("hooks.example.com")
-    await page.get_by_role("button", name="Make a key").press("Enter")
+    await page.get_by_label("Hosts for notifications").fill("hooks.example.com")
+    await page.get_by_role("button", name="Create a key").press("Enter")
     await expect(key).to_be_focused()
     tasks = f"{scripted.api.process.url}/a2a/{scripted.api.ada.id}/tasks"
     headers = {"authorization": f"Bearer {await key.inner_text()}", "a2a-version": "1.0"}
@@ -466,11 +466,11 @@ async def test_a_caller_gets_a_key_that_is_shown_once_and_revoked(scripted: Scri
     assert await page.evaluate(_TOO_WIDE) == []
     await chat.go("usage")
     await chat.go("callers")
-    await expect(page.get_by_text("May be notified: hooks.example.com.")).to_be_visible()
+    await expect(page.get_by_text("Notifications go to hooks.example.com.")).to_be_visible()
     await expect(key).to_have_count(0)
     await page.get_by_role("button", name="Revoke: grace's agent").press("Enter")
     await expect(chat.spoken).to_have_text("The key of grace's agent is revoked.")
-    await expect(page.get_by_text("No agent may call yours.")).to_be_visible()
+    await expect(page.get_by_text("No other agent may call yours yet.")).to_be_visible()
 
 
 @pytest.mark.turns(9)
@@ -478,36 +478,38 @@ async def test_a_provider_of_the_users_own_is_chosen_shown_without_its_key_and_r
     scripted: ScriptedChat, chat: ChatPage, tmp_path: Path
 ) -> None:
     page, openai = chat.page, BY_ID["openai"]
-    key, field = key_for(openai, "canary-of-the-key"), chat.page.get_by_label("Its key")
+    key, field = key_for(openai, "canary-of-the-key"), chat.page.get_by_label("API key")
     async with standing_in(tmp_path) as provider, settings_worker(scripted.api, provider.client):
         provider.keys, provider.models, provider.status = {key}, (openai.example,), 503
         await chat.go("settings")
         await expect(field).to_be_hidden()
         await page.get_by_label("Provider").select_option("openai")
         assert await field.get_attribute("type") == "password"
-        await page.get_by_label("Its model").fill("claude-sonnet-4-5")
+        await page.get_by_label("Model name").fill("claude-sonnet-4-5")
         await field.fill(key)
         await page.get_by_role("button", name="Save provider").click()
         await expect(page.get_by_text("choose anthropic")).to_be_visible()
-        await page.get_by_label("Its model").fill(openai.example)
+        await page.get_by_label("Model name").fill(openai.example)
         await page.get_by_role("button", name="Save provider").click()
-        await page.get_by_role("button", name="Save it unverified").click()
+        await page.get_by_role("button", name="Save without verification").click()
         await expect(page.get_by_text("not verified")).to_be_visible()
         provider.status = 200
         await field.fill(key)
         await page.get_by_role("button", name="Save provider").press("Enter")
-        await expect(chat.spoken).to_have_text("Your agent asks your own provider.")
+        await expect(chat.spoken).to_have_text("Your agent now uses your own provider.")
         await expect(page.get_by_text(re.compile("^accepted "))).to_be_visible()
         await expect(field).to_have_value("")
         assert key not in await page.content()
         assert await chat.watched.serious() == []
         assert await page.evaluate(_TOO_WIDE) == []
         await chat.go("usage")
-        await expect(page.get_by_text("OpenAI answers your agent with your own key, and bills you.")).to_be_visible()
+        await expect(
+            page.get_by_text("Your agent uses OpenAI with your own key, and OpenAI bills you.")
+        ).to_be_visible()
         await chat.go("settings")
         await page.get_by_label("Provider").select_option("")
         await page.get_by_role("button", name="Save provider").click()
-        await expect(chat.spoken).to_have_text("Your agent uses the platform's models.")
+        await expect(chat.spoken).to_have_text("Your agent now uses the platform's models.")
         await expect(page.get_by_text("accepted ")).to_have_count(0)
 
 

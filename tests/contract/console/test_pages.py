@@ -259,7 +259,7 @@ async def test_a_view_is_saved_by_a_name_and_forgotten(container: Container, cli
     assert file.stat().st_mode & 0o077 == 0
     for damaged in ("no json", "[]", '{"x": "javascript:alert(1)", "y": 7}'):
         file.write_text(damaged)
-        assert "Saved links" not in (await client.get("/console/more")).text, damaged
+        assert "Saved views" not in (await client.get("/console/more")).text, damaged
 
 
 async def test_a_list_has_pages_of_a_hundred(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ async def test_nothing_is_called_well_that_is_not_known(client: httpx.AsyncClien
     monitoring.answers["GET /alertmanager/api/v2/alerts"] = Answer(b"no", 503)
     fleet = (await client.get("/console/")).text
     assert 'class="well"' not in fleet
-    assert f"{INSTANCES} unknown" in fleet
+    assert f"{INSTANCES} instances with unknown health" in fleet
     assert "Open alerts are unknown" in fleet
     assert "Alerts are unknown" in (await client.get("/console/alerts")).text
 
@@ -358,11 +358,11 @@ async def test_plots_are_of_what_monitoring_has(
     health = (await client.get("/console/plots/health")).text
     assert (health.count("<polyline"), foreign(health)) == (2, [])
     assert health.index("down") < health.index("healthy")
-    assert "3 last, 7 at most" in health
+    assert "now 3, highest 7" in health
     monitoring.answers["POST /prometheus/api/v1/query_range"] = matrix(({}, [(now - 15, 1), (now, 0)]))
     assert "unanswered for about 15 s" in (await client.get(f"/console/plots/gaps/{operation.id}")).text
     monitoring.answers["POST /prometheus/api/v1/query_range"] = Answer(b"no", 503)
-    assert "unknown: " in (await client.get(f"/console/plots/gaps/{operation.id}")).text
+    assert "Unknown: " in (await client.get(f"/console/plots/gaps/{operation.id}")).text
     assert (await client.get("/console/plots/health")).text == health, "asked once a minute"
 
 
@@ -381,7 +381,7 @@ async def test_an_action_that_destroys_something_has_its_subject_typed_and_value
         (f"{instance}/change/resize", {"reason": "x", "plan": "huge"}, "one of light, heavy"),
         (f"{instance}/change/suspend", {"reason": "x", "machine": "x" * 501}, "at most 500"),
         ("/console/bulk/restart", {"reason": " "}, "say why"),
-        (f"/console/bulk/restart?ids={','.join(['x'] * 51)}", {"reason": "x"}, "50 at most"),
+        (f"/console/bulk/restart?ids={','.join(['x'] * 51)}", {"reason": "x"}, "at most 50"),
     ):
         response = await client.post(path, data=form, headers=OWN)
         assert (response.status_code, words in response.text) == (422, True), (path, form, response.text)

@@ -143,7 +143,7 @@ async def test_a_rollout_is_started_paused_and_aborted_by_pages_and_a_worker(
     otto = await console.signed_in("otto")
     async with working(carrier_of(console, registry)):
         form = await otto.get("/console/change/start-rollout")
-        assert "Give release" in form.text
+        assert "fill in “Release or agent version”" in form.text
         assert 'name="emergency"' not in form.text
         values = {"release": NEW, "everybody": "on"}
         preview = await otto.get("/console/change/start-rollout", params=values)

@@ -68,5 +68,5 @@ def test_a_batch_names_the_instances_of_operations_that_failed() -> None:
     container: Any = SimpleNamespace(operation_directory=SimpleNamespace(get=rows.__getitem__))
     batch = READERS["batch"](container, "a,b,c?d")
     assert (batch["failed"], batch["refused"]) == (["of-b"], ["d"])
-    with pytest.raises(UsageError, match="50 operations at most"):
+    with pytest.raises(UsageError, match="at most 50 operations"):
         READERS["batch"](container, ",".join("a" * 51))

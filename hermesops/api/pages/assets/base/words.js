@@ -4,7 +4,7 @@ const BY_CODE = {
   "agent-busy": "Your agent is busy with other turns. Wait until one has ended, or stop it.",
   "agent-suspended": "Your agent is suspended, with everything it knows kept. Open Plan to see the reason.",
   "conversation-busy": "The agent still answers in this conversation. Wait for the answer, or stop it.",
-  "no-agent": "You have no agent yet. It is here as soon as your plan is paid.",
+  "no-agent": "You have no agent yet. Your agent starts as soon as your plan is paid.",
   "changed-meanwhile": "This was changed elsewhere meanwhile. Look at the new values, then change them again.",
   "not-waiting": "This request was answered already, or has expired.",
   "no-such-turn": "This answer is no longer kept. Open the conversation again to read its end.",
@@ -34,7 +34,7 @@ export function wordsOf(problem) {
   if (BY_CODE[problem.code]) return BY_CODE[problem.code];
   if (PREFERS_DETAIL.has(problem.status) && problem.message) return sentence(problem.message);
   if (BY_STATUS[problem.status]) return BY_STATUS[problem.status];
-  const reference = problem.requestId ? ` If it happens again, tell support this number: ${problem.requestId}.` : "";
+  const reference = problem.requestId ? ` If it happens again, give this number to support: ${problem.requestId}.` : "";
   return `The server had an error. Try again in a minute.${reference}`;
 }
 

@@ -8,7 +8,7 @@ import { longTime, timeOf, wordsOf } from "../base/words.js";
 import { card, facts, has } from "./parts.js";
 
 const ABOUT =
-  "Agents of others ask yours by the A2A protocol. Each has a key of its own, and sees its own tasks alone.";
+  "Agents of other people or companies can send tasks to your agent by the A2A protocol. Each has its own key and sees only its own tasks.";
 
 export const callers = {
   path: "callers",
@@ -31,7 +31,7 @@ export const callers = {
               { class: "jobs" },
               listed.map((caller) => line(caller, again)),
             )
-          : element("p", {}, "No agent may call yours."),
+          : element("p", {}, "No other agent may call yours yet."),
       ),
       addition(again),
     );
@@ -69,9 +69,9 @@ function line(caller, again) {
       "div",
       {},
       element("strong", {}, name),
-      caller.may_approve && element("span", { class: "badge" }, "may approve"),
-      element("p", { class: "hint" }, used ? `Its key was last used ${longTime(used)}.` : "Its key was never used."),
-      hosts.length > 0 && element("p", { class: "hint" }, `May be notified: ${hosts.join(", ")}.`),
+      caller.may_approve && element("span", { class: "badge" }, "may approve actions"),
+      element("p", { class: "hint" }, used ? `Key last used ${longTime(used)}.` : "Key never used."),
+      hosts.length > 0 && element("p", { class: "hint" }, `Notifications go to ${hosts.join(", ")}.`),
       failure,
     ),
     button({ class: "danger small", "aria-label": `Revoke: ${name}`, onclick: revoke }, "Revoke"),
@@ -106,22 +106,22 @@ function addition(again) {
   return element(
     "form",
     { class: "card", onsubmit: make },
-    element("h2", {}, "Let an agent call"),
+    element("h2", {}, "Add a caller"),
     element("div", { class: "field" }, element("label", { for: "caller-name" }, "Name"), name),
     element(
       "div",
       { class: "field" },
-      element("label", { for: "caller-hosts" }, "Hosts that may be notified (optional)"),
+      element("label", { for: "caller-hosts" }, "Hosts for notifications (optional)"),
       hosts,
-      element("p", { id: "caller-hosts-about", class: "hint" }, "Notifications of its tasks go to these hosts alone."),
+      element("p", { id: "caller-hosts-about", class: "hint" }, "Notifications about its tasks are sent to these hosts only."),
     ),
     element(
       "div",
       { class: "field" },
-      element("label", { for: "caller-approves" }, approves, " It may approve actions of its own tasks"),
+      element("label", { for: "caller-approves" }, approves, " This caller may approve actions in its own tasks"),
       element("p", { class: "hint" }, "Otherwise your agent asks you, in the conversation of the task."),
     ),
-    element("div", { class: "choices" }, element("button", { type: "submit", class: "primary" }, "Make a key")),
+    element("div", { class: "choices" }, element("button", { type: "submit", class: "primary" }, "Create a key")),
     failure,
   );
 }

@@ -8,7 +8,7 @@ import { longTime, timeOf, wordsOf } from "../base/words.js";
 import { facts } from "./parts.js";
 import { change } from "./settings_request.js";
 
-const LATER = "That takes longer than usual. Look here again in a few minutes.";
+const LATER = "This takes longer than usual. Open this page again in a few minutes.";
 
 /**
  * @param {object} settings as the API answers them
@@ -18,9 +18,9 @@ export function provider(settings, etag, again) {
   const { provider: chosen, providers } = settings;
   const told = element("p", { class: "notice", role: "status" });
   const choice = select(providers, chosen);
-  const model = field("Its model", "provider-model", "input", { type: "text", autocomplete: "off", maxlength: 128 });
+  const model = field("Model name", "provider-model", "input", { type: "text", autocomplete: "off", maxlength: 128 });
   const address = field("Address of your account", "provider-address", "input", { type: "text", autocomplete: "off", maxlength: 256 });
-  const key = field("Its key", "provider-key", "input", { type: "password", autocomplete: "off", maxlength: 512 });
+  const key = field("API key", "provider-key", "input", { type: "password", autocomplete: "off", maxlength: 512 });
   const form = element("form", { class: "card" });
   const show = () => {
     const offer = providers.find(({ id }) => id === choice.control.value);
@@ -41,17 +41,17 @@ export function provider(settings, etag, again) {
       ? { id: offer.id, model: model.control.value.trim(), key: key.control.value.trim(), unverified }
       : { id: "" };
     if (offer?.address === null) requested.base_url = address.control.value.trim();
-    told.textContent = offer ? "The provider is asked about the key …" : "Your agent gets the platform's models …";
+    told.textContent = offer ? "Checking the key with the provider …" : "Switching your agent to the platform's models …";
     try {
       if (await change(form, { provider: requested }, etag)) {
         again();
-        announce(offer ? "Your agent asks your own provider." : "Your agent uses the platform's models.");
+        announce(offer ? "Your agent now uses your own provider." : "Your agent now uses the platform's models.");
       } else told.textContent = LATER;
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
       told.textContent = wordsOf(problem);
       if (problem.code === "unverified")
-        told.append(" ", button({ class: "small", onclick: () => save(true) }, "Save it unverified"));
+        told.append(" ", button({ class: "small", onclick: () => save(true) }, "Save without verification"));
     }
   };
   choice.control.addEventListener("change", show);
@@ -75,7 +75,7 @@ export function provider(settings, etag, again) {
 export function ownWords(chosen) {
   if (!chosen) return null;
   const title = visible(chosen.title);
-  return `${title} answers your agent with your own key, and bills you. The platform neither counts that use nor limits it.`;
+  return `Your agent uses ${title} with your own key, and ${title} bills you. The platform neither counts nor limits this use.`;
 }
 
 function state(chosen) {
@@ -110,7 +110,7 @@ function field(label, id, tag, attributes) {
 
 function keyWords(offer, isPresent) {
   if (!offer) return "";
-  const begins = offer.keys.length ? `It begins with ${offer.keys.map(visible).join(" or ")}. ` : "";
-  const kept = isPresent ? "Leave it empty to keep the present key. " : "";
-  return `${begins}${kept}It is shown to nobody after that. Summaries and pictures go to the same provider and model.`;
+  const begins = offer.keys.length ? `The key begins with ${offer.keys.map(visible).join(" or ")}. ` : "";
+  const kept = isPresent ? "Leave this empty to keep the present key. " : "";
+  return `${begins}${kept}The key is never shown again. Summaries and pictures go to the same provider and model.`;
 }

@@ -14,7 +14,7 @@ const FIELDS = [
     name: "model",
     label: "Model",
     kind: "choice",
-    about: "The language model that your agent thinks with, unless a provider of your own answers.",
+    about: "Language model of your agent. Not used while you have a model provider of your own.",
   },
   {
     name: "personality",
@@ -100,12 +100,12 @@ async function write(form, fields, before, etag, told, again) {
     told.textContent = "Nothing was changed.";
     return;
   }
-  told.textContent = "Saved as soon as your agent has the settings …";
+  told.textContent = "Saving: waiting until your agent has the settings …";
   try {
     if (await change(form, changes, etag)) {
       await again();
       announce("Your agent has the new settings.");
-    } else told.textContent = "That takes longer than usual. Look here again in a few minutes.";
+    } else told.textContent = "This takes longer than usual. Open this page again in a few minutes.";
   } catch (problem) {
     if (!(problem instanceof Problem)) throw problem;
     told.textContent = wordsOf(problem);
