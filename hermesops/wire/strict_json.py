@@ -20,8 +20,9 @@ DEEPEST = 32
 _LONGEST_INTEGER = 20
 """Characters of an integer: those of 64 bits and a sign."""
 
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
-"""Half of a character. Source: RFC 8259, section 8.2; RFC 7493, section 2.1, forbids one without the other."""
+_ESCAPED_HALF, _RAW_HALF = re.compile(r"\\u[dD][89a-fA-F]"), re.compile(r"[\ud800-\udfff]")
+"""Halves of characters; bytes in UTF-8 have no raw one. One search for both takes twenty times as long, in which no
+other thread runs. Source: RFC 8259, section 8.2; RFC 7493, section 2.1, forbids one without the other."""
 
 
 class MalformedJSONError(ValueError):
@@ -42,6 +43,7 @@ def parse(text: bytes | str, *, largest: int = LARGEST) -> Any:  # noqa: ANN401 
     """
     if len(text) > largest:
         raise MalformedJSONError(f"larger than {largest} bytes")
+    may_be_raw = isinstance(text, str)
     try:
         text = text.decode() if isinstance(text, bytes) else text
         value = json.loads(
@@ -54,7 +56,7 @@ def parse(text: bytes | str, *, largest: int = LARGEST) -> Any:  # noqa: ANN401 
     except ValueError:  # also UnicodeDecodeError; neither may be repeated, since both quote the text
         raise MalformedJSONError("not JSON") from None
     _refuse_deep(value)
-    if _SURROGATE.search(text):
+    if _ESCAPED_HALF.search(text) or (may_be_raw and _RAW_HALF.search(text)):
         _refuse_half_characters(value)
     return value
 

@@ -84,7 +84,7 @@ async def _terminate(connected: "Connected", request: ActionRequest) -> "Operati
 
 
 async def _undo_termination(connected: "Connected", request: ActionRequest) -> "Operation":
-    return await connected.instance_requests.resume(request.subject.name, undo=True, reason=request.reason)
+    return await connected.instance_requests.undo_termination(request.subject.name, reason=request.reason)
 
 
 _ONTO_NEW_MACHINE = ActionValue("onto_new_machine", "Onto a new machine", "--onto-new-machine", is_flag=True)

@@ -44,6 +44,9 @@ from hermesops.store.operations.kinds.agents import (
 )
 from hermesops.store.registry import Registry
 
+_UNDOES = frozenset({OperationKind.RESUME, OperationKind.RELOCATE})
+"""Operations by which an agent whose termination was cancelled runs again."""
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -237,6 +240,22 @@ class InstanceRequests:
             snapshot = self._chosen(instance, "")
             here = self.machine_placement.here(instance)
             return self._relocation(instance, user_text, reason, here, snapshot=snapshot, compared=None)
+
+    async def undo_termination(self, user_text: str, *, reason: str) -> Operation:
+        """Record that a scheduled termination shall be cancelled, and that the agent shall run again.
+
+        Raises:
+            AlreadySoError: No termination is scheduled: a suspended agent stays suspended.
+            RefusedError: As ``resume``.
+        """
+        instance = self.registry.instances.find(user_text)
+        unfinished = self.opener.unfinished(instance)
+        has_begun = any(operation.kind in _UNDOES for operation in unfinished)
+        is_suspended = instance.status is InstanceStatus.SUSPENDED
+        if is_suspended and not has_begun and not eligibility.is_ending(instance, unfinished):
+            hint = Hint(("instance", "resume", instance.title, "--reason", "WHY"), "runs the agent again")
+            raise AlreadySoError(f"no termination of {instance.title} is scheduled", hint=hint)
+        return await self.resume(user_text, undo=True, reason=reason)
 
     def _cancel(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
         """Close terminations that have not marked the machine for deletion yet."""

@@ -151,7 +151,7 @@ def terminate(
         change_instance(
             "terminate",
             user,
-            lambda s: s.instance_requests.resume(user, undo=True, reason=reason or "asked for"),
+            lambda s: s.instance_requests.undo_termination(user, reason=reason or "asked for"),
             no_wait=no_wait,
             wait=wait,
             dry_run=dry_run,

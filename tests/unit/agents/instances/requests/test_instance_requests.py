@@ -157,8 +157,16 @@ async def test_an_end_that_has_not_come_is_had_back(around: Surroundings) -> Non
     around.is_fenced = True
     with pytest.raises(RefusedError, match="schedule termination"):
         await around.requests().resume("ada", reason=WHY)
-    assert (await around.requests().resume("ada", undo=True, reason=WHY)).kind is OperationKind.RESUME
+    assert (await around.requests().undo_termination("ada", reason=WHY)).kind is OperationKind.RESUME
     assert around.registry.operations.get(farewell.id).status is OperationStatus.ABANDONED
+
+
+async def test_a_suspended_agent_without_a_scheduled_end_stays_suspended(around: Surroundings) -> None:
+    around.registry.instances.set_status(ada(around).id, InstanceStatus.SUSPENDED)
+    with pytest.raises(AlreadySoError, match="no termination of ada is scheduled"):
+        await around.requests().undo_termination("ada", reason=WHY)
+    begun = await around.requests().resume("ada", reason=WHY)
+    assert (await around.requests().undo_termination("ada", reason=WHY)).id == begun.id, "it has begun already"
 
 
 async def test_an_end_that_gave_the_machine_up_is_not_had_back(around: Surroundings) -> None:
@@ -166,7 +174,7 @@ async def test_an_end_that_gave_the_machine_up_is_not_had_back(around: Surroundi
     around.registry.operations.open(OperationKind.TERMINATE, subject, intent={}, instance_id=ada(around).id)
     around.registry.instances.mark_for_deletion(ada(around).id)
     with pytest.raises(RefusedError, match="terminate"):
-        await around.requests().resume("ada", undo=True, reason=WHY)
+        await around.requests().undo_termination("ada", reason=WHY)
 
 
 async def test_a_plan_is_changed_to_another_one_that_is_sold(around: Surroundings) -> None:
