@@ -57,7 +57,7 @@ async def batch(request: Request) -> Response:
     console, query = console_of(request), request.query_params
     topic = Topic("batch", "?".join(query.get(name, "") for name in ("of", "refused", "undecided")))
     snapshot = await console.sources.snapshot(topic)
-    failed = [*snapshot.shape["failed"], *snapshot.shape["refused"]]
+    failed = [*snapshot.shape["failed"], *(row["id"] for row in snapshot.shape["refused"])]
     return console.pages.page(
         "batch",
         topic=topic,
@@ -65,6 +65,7 @@ async def batch(request: Request) -> Response:
         name=query.get("action", ""),
         operations=snapshot.shape["operations"],
         failed=failed,
+        refused=snapshot.shape["refused"],
         undecided=snapshot.shape["undecided"],
         again=urlencode({"ids": ",".join(failed)}),
     )

@@ -21,6 +21,7 @@ from hermesops.observability.runbook.document import load, names
 from hermesops.views.observability import runbooks as shapes
 
 _LINK = re.compile(r'<a href="([^"]*)"')
+_TITLE = re.compile(r"<h1>.*?</h1>", re.DOTALL)
 _IMAGE = re.compile(r"<img [^>]*>")
 _RUNBOOK = re.compile(r"([a-z0-9-]+)\.md(#[\w-]*)?")
 _OPTIONS = pyromark.Options.ENABLE_TABLES
@@ -67,7 +68,7 @@ def _listed(folder: Path) -> Sequence[tuple[str, str, Sequence[str]]]:
 
 
 def _html(text: str, known: frozenset[str]) -> str:
-    """A document as HTML; links to other runbooks lead to their pages, those to other files nowhere."""
+    """A document as HTML without its title. Links to other runbooks lead to their pages, links to files nowhere."""
 
     def link(match: re.Match[str]) -> str:
         target = match[1]
@@ -76,7 +77,7 @@ def _html(text: str, known: frozenset[str]) -> str:
             return f'<a href="{PREFIX}runbooks/{runbook[1]}{runbook[2] or ""}"'
         return f'<a rel="noopener noreferrer" href="{target}"' if target.startswith("https://") else "<a"
 
-    return _LINK.sub(link, _IMAGE.sub("", pyromark.html(text, options=_OPTIONS)))
+    return _LINK.sub(link, _IMAGE.sub("", _TITLE.sub("", pyromark.html(text, options=_OPTIONS), count=1)))
 
 
 PAGES = (Route(f"{PREFIX}runbooks", list_), Route(f"{PREFIX}runbooks/{{name}}", show))

@@ -66,7 +66,7 @@ def batch(container: "Container", name: str) -> Mapping[str, Any]:
     return {
         "operations": [_listed(row) for row in rows],
         "failed": [row.instance_id for row in rows if row.status.has_ended and row.status is not OperationStatus.DONE],
-        "refused": refused[:MOST],
+        "refused": [_named(container, text) for text in refused[:MOST]],
         "undecided": [_named(container, text) for text in undecided[:MOST]],
     }
 

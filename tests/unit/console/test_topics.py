@@ -65,8 +65,9 @@ def test_a_batch_names_the_instances_of_operations_that_failed() -> None:
         )
         for name, status in (("a", OperationStatus.DONE), ("b", OperationStatus.FAILED), ("c", OperationStatus.RUNNING))
     }
-    container: Any = SimpleNamespace(operation_directory=SimpleNamespace(get=rows.__getitem__))
+    instances = SimpleNamespace(get=lambda _: SimpleNamespace(title="dan"))
+    container: Any = SimpleNamespace(operation_directory=SimpleNamespace(get=rows.__getitem__), instances=instances)
     batch = READERS["batch"](container, "a,b,c?d")
-    assert (batch["failed"], batch["refused"]) == (["of-b"], ["d"])
+    assert (batch["failed"], batch["refused"]) == (["of-b"], [{"id": "d", "user": "dan"}])
     with pytest.raises(UsageError, match="at most 50 operations"):
         READERS["batch"](container, ",".join("a" * 51))
