@@ -35,9 +35,11 @@ from tests.bench.figures import Board, report
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.registries import TurnedClock
 from tests.support.users.api import STRIPE, UsersApi, served, users_api
+from tests.support.users.calling import CallingAgent, calling_agent, message
 from tests.support.users.scripted_agent import Run, ScriptedAgent
 
 TURNS = 60
+CALLS = 200
 STREAMS = 5_000
 WEBHOOKS, A_SECOND = 2_000, 200
 
@@ -50,12 +52,14 @@ def measure(board: Board, folder: Path) -> None:
     """Add the figures."""
     _take_one_user_for_all()
     asyncio.run(_deltas(board, folder / "deltas"))
+    asyncio.run(_callers(board, folder / "callers", "SQLite", ""))
     _idle_streams(board, folder / "streams")
     asyncio.run(_webhooks(board, folder / "webhooks", "SQLite, each synced to the disk", ""))
     if postgresql.programs() is None:
         report("    left out: there is no PostgreSQL on this computer")
         return
     with postgresql.running(synced=True) as server:
+        asyncio.run(_callers(board, folder / "callers-pg", "PostgreSQL", server.new_registry()))
         store = "PostgreSQL, each synced to the disk"
         asyncio.run(_webhooks(board, folder / "webhooks-pg", store, server.new_registry()))
 
@@ -94,6 +98,46 @@ async def _deltas(board: Board, folder: Path) -> None:
         against=f"read from the agent itself in this run: {_spread(theirs)}; pieces are gathered for 40 ms, on purpose",
     )
     board.add("a message, from its request until the agent runs it", _spread(sent))
+
+
+async def _callers(board: Board, folder: Path, store: str, url: str) -> None:
+    """How long after the agent wrote it the first piece of a task's artifact is read by an agent that calls it."""
+    took: dict[str, list[float]] = {"once the task runs": [], "at once": []}
+    async with _api(folder, url) as api, api.client() as ada, calling_agent(api, ada) as caller:
+        for number in range(CALLS):
+            for kind, seconds in took.items():
+                seconds.append(await _first_piece(api, caller, f"message {kind} {number}", at_once=kind == "at once"))
+    for kind, seconds in took.items():
+        other = next(each for each in took if each != kind)
+        board.add(
+            f"the first piece of a task that another agent began, spoken {kind}, {store}, {CALLS} tasks",
+            _spread(seconds),
+            target="<= 500 ms",
+            against=f"spoken {other}, in this run: {_spread(took[other])}; pieces are gathered for 40 ms",
+        )
+
+
+async def _first_piece(api: UsersApi, caller: CallingAgent, text: str, *, at_once: bool) -> float:
+    """Seconds from the agent's first word to the caller's first piece.
+
+    Args:
+        at_once: Whether the agent speaks as soon as it has the task, before the caller has its first update.
+    """
+    async with caller.stream("SendStreamingMessage", {"message": message(text)}) as updates:
+        if not at_once:
+            await anext(updates)
+            await pause(0.3)
+        run = await _run_of(api, text)
+        wrote = time.perf_counter()
+        api.agent.push(run, "message.delta", delta="first")
+        async for update in updates:
+            if "artifactUpdate" in update:
+                break
+        seconds = time.perf_counter() - wrote
+        api.agent.end(run, "first")
+        async for _ in updates:
+            pass
+    return seconds
 
 
 async def _deltas_of_the_agent() -> list[float]:
