@@ -122,10 +122,13 @@ class OperatorRequestCarrier:
 
     async def _outcome(self, request: OperatorRequest) -> OperatorOutcome:
         action, reason = self._action(request), f"{request.reason} (console request {request.id})"
-        # A worker that died after the begin proved the operator then; the proof may have ended since.
-        if not request.is_preview and (begun := await action.find_begun(reason)):
-            return _opened(begun)
-        operator = await self._admitted(request, action)
+        try:
+            operator = await self._admitted(request, action)
+        except RefusedError:
+            # A worker that died after the begin proved the operator then; the proof may have ended since.
+            if not request.is_preview and (begun := await action.find_begun(reason)):
+                return _opened(begun)
+            raise
         with acting_via(operator.actor(self.host), FACE):
             if request.is_preview:
                 return OperatorOutcome(OperatorRequestState.PREVIEWED, answer=await action.preview())

@@ -29,15 +29,11 @@ def readable_registry(container: "Container") -> "Registry":
 
 
 def unread_model_provider(container: "Container", instance: "Instance") -> "ProviderChoice | None":
-    """Refuses: a user's own provider is sealed with the settings, and this process opens nothing.
+    """As ``unread``: a user's own provider is sealed with the settings, and this process opens nothing."""
+    from hermesops.agents.model_providers.unread import unread
 
-    Raises:
-        UnavailableError: Always.
-    """
-    from hermesops.errors import UnavailableError
-
-    del container, instance
-    raise UnavailableError("this console reads no settings of agents")
+    del container
+    return unread(instance)
 
 
 def monitoring(container: "Container") -> "PlatformMonitoring":

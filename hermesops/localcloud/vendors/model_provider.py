@@ -3,7 +3,7 @@
 It takes keys of a file that the world makes as it comes up, a key a line, read at each request: a line that is taken
 out is refused at once. It keeps and logs nothing of keys and of what is said.
 
-Source: OpenAI API reference, models, chat completions and error codes, as hermes-agent 0.19.0 reads them.
+Source: OpenAI API reference, models, chat completions and error codes.
 """
 
 import hmac

@@ -19,6 +19,10 @@ from tests.support.real.commands.here import commands_over
 _API = "/alertmanager/api/v2"
 
 
+pytestmark = pytest.mark.xdist_group("alert actions")
+"""Its last test looks at what the others compared."""
+
+
 @pytest.fixture(scope="module")
 def compared() -> Compared:
     return Compared()

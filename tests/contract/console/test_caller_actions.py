@@ -13,6 +13,9 @@ from tests.support.pages.console import console_client, empty_container
 from tests.support.real.commands.here import commands_over
 from tests.support.real.stores.registries import KEYS
 
+pytestmark = pytest.mark.xdist_group("caller actions")
+"""Its last test looks at what the others compared."""
+
 
 @pytest.fixture(scope="module")
 def compared() -> Compared:

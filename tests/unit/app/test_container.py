@@ -69,7 +69,7 @@ def test_each_kind_of_operation_has_a_workflow(app: Container) -> None:
 def test_a_worker_starts_without_the_key_of_the_model_router(tmp_path: Path) -> None:
     """Operations on machines need it, and each says so itself."""
     app = container(tmp_path, "staging", **{key: VENDOR[key] for key in VENDOR if key != "SECRET_ROUTER_KEY"})
-    vars(app)["registry"] = part()
+    vars(app)["registry"] = part(now=None)
     client: Any = part()
     connected = Connected(app, client, part())
     assert connected.make_worker(concurrency=1, grace_s=1.0)

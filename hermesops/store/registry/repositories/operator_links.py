@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 
 from hermesops.errors import UsageError
-from hermesops.store.registry.repositories.base import Repository
+from hermesops.store.registry.repositories.base import Repository, lock_rows
 from hermesops.store.registry.schema.operator_tables import operator_links
 
 MOST = 20
@@ -28,6 +28,7 @@ class OperatorLinkRepository(Repository):
         """
         others = sa.select(sa.func.count()).where(_COLUMNS.operator == operator, _COLUMNS.name != name)
         with self._database.writing() as connection:
+            lock_rows(self._database, connection, operator_links, operator)
             if connection.execute(others).scalar_one() >= MOST:
                 raise UsageError(f"{MOST} links are kept; remove one first", field="name")
             connection.execute(_deleted(operator, name))

@@ -16,7 +16,7 @@ from hermesops.model.access.operator_request import (
 )
 from hermesops.model.ids import OperationId
 from hermesops.store.registry.database import Database
-from hermesops.store.registry.repositories.base import Repository
+from hermesops.store.registry.repositories.base import Repository, lock_rows
 from hermesops.store.registry.schema.operator_tables import operator_requests
 
 MOST_QUEUED = 100
@@ -101,6 +101,7 @@ class OperatorRequestRows:
         """Add a request; returns its id, ``None`` where there are too many that nobody has decided."""
         id_ = str(uuid4())
         with self._database.writing() as connection:
+            lock_rows(self._database, connection, operator_requests, "all operators")
             queued = sa.select(sa.func.count()).select_from(operator_requests).where(_QUEUED)
             of_operator = queued.where(_COLUMNS.operator == new.operator)
             if (

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -24,7 +25,7 @@ from hermesops.base.waiting import Pending, until
 from hermesops.console.actions import operations
 from hermesops.console.actions.action import Preview
 from hermesops.console.actions.served import action_of, preview_of
-from hermesops.errors import Hint, RefusedError, UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 from hermesops.localcloud.vendors.issuer import CONSOLE_CLIENT, OPERATORS, LocalIssuer
 from hermesops.model.access.console_operator import ConsoleOperator, Groups
 from hermesops.model.access.operator_request import (
@@ -44,6 +45,7 @@ from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.operations.runner import QUEUED
 from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.operator_links import MOST as MOST_LINKS
 from hermesops.store.registry.repositories.operator_requests import MOST_EACH, OperatorRequestRows
 from hermesops.store.registry.schema.operator_tables import operator_requests
 from hermesops.views.agents import change_words
@@ -480,12 +482,15 @@ async def test_a_freeze_is_begun_once_and_ended(desk: Desk, monkeypatch: pytest.
 async def test_the_longest_values_of_a_page_fit_a_row(desk: Desk) -> None:
     form = {f"field{number}": "\U0001f600" * 500 for number in range(13)}
     request = await desk.decided(desk.add(desk.issuer.id_token(OTTO), form=form))
-    assert (request.state, "takes no value 'field0'" in request.detail) == (OperatorRequestState.REFUSED, True)
+    assert (request.state, "does not accept the value 'field0'" in request.detail) == (
+        OperatorRequestState.REFUSED,
+        True,
+    )
 
 
 HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
-    "a value that only commands take": ({"form": {**FORM, "emergency": "x"}}, "takes no value 'emergency'"),
-    "a value of another action": ({"form": {**FORM, "lose": "on"}}, "takes no value 'lose'"),
+    "a value that only commands take": ({"form": {**FORM, "emergency": "x"}}, "does not accept the value 'emergency'"),
+    "a value of another action": ({"form": {**FORM, "lose": "on"}}, "does not accept the value 'lose'"),
     "a value that is no choice": ({"form": {**FORM, "drill": "x"}}, "one of"),
     "a value with invisible characters": ({"form": {"release": "a\u202eb"}}, "all of them visible"),
     "a value that is too long": ({"form": {"release": "x" * 501}}, "at most 500 characters"),
@@ -506,20 +511,23 @@ HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
     ),
     "a link to another website": (
         {"action": "keep", "about": "links", "form": {"name": "x", "page": "https://evil.test/"}},
-        "no page of the console",
+        "only pages of the console can be saved",
     ),
     "a link of somebody else": (
         {"action": "keep", "about": "links", "form": {"name": "x", "page": "alerts", "operator": "adele"}},
         "a link has a name and a page",
     ),
-    "a link without a name": ({"action": "keep", "about": "links", "form": {"page": "alerts"}}, "a name has 1 to 60"),
+    "a link without a name": (
+        {"action": "keep", "about": "links", "form": {"page": "alerts"}},
+        "a name needs 1 to 60 visible characters",
+    ),
     "a preview of a link": (
         {"action": "keep", "about": "links", "form": {"name": "x", "page": "alerts"}, "is_preview": True},
         "a link has no preview",
     ),
     "a link with a NUL that is forgotten": (
         {"action": "forget", "about": "links", "form": {"name": "a\0b"}},
-        "a name has 1 to 60",
+        "a name needs 1 to 60 visible characters",
     ),
     "a question's filter with a NUL": (
         {"action": "drift", "about": "questions", "form": {"where": "user=a\0b"}, "is_preview": True},
@@ -528,11 +536,11 @@ HOSTILE: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "another change of links": ({"action": "erase", "about": "links", "form": {}}, "has no change 'erase'"),
     "at once": (
         {"action": "terminate", "about": "instances", "proof": ADELE, "form": {"now": "on"}},
-        "takes no value 'now'",
+        "does not accept the value 'now'",
     ),
     "losses": (
         {"action": "roll-back", "about": "rollouts", "subject": "r1", "form": {"lose": "on"}},
-        "takes no value 'lose'",
+        "does not accept the value 'lose'",
     ),
 }
 
@@ -553,6 +561,23 @@ async def test_a_row_with_values_that_no_page_sends_is_refused(
     assert (request.state, words in request.detail) == (OperatorRequestState.REFUSED, True), request.detail
     assert (desk.registry.rollouts.list(), desk.requests.ended) == (before, [])
     assert [desk.registry.operator_links.list(operator.name) for operator in OPERATORS] == [(), (), ()]
+
+
+def test_requests_and_links_at_once_pass_no_limit(desk: Desk) -> None:
+    token, links = desk.issuer.id_token(OTTO), desk.registry.operator_links
+
+    def keep(number: int) -> bool:
+        try:
+            links.keep(OTTO.name, f"link {number}", "alerts")
+        except UsageError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(12) as threads:
+        added = list(threads.map(lambda _: desk.rows.add(desk.new(token)), range(24)))
+        kept = list(threads.map(keep, range(30)))
+    assert len([id_ for id_ in added if id_]) == MOST_EACH == len(desk.registry.operator_requests.due())
+    assert kept.count(True) == MOST_LINKS == len(links.list(OTTO.name))
 
 
 @pytest.mark.parametrize("registry_url", ["sqlite"], indirect=True)
