@@ -27,6 +27,8 @@
   let behind = 0;
   let swapped = Date.now();
   let isSignedOut = false;
+  // Loads that failed one after another: each waits twice as long, as the server may have too much to do.
+  let failures = 0;
   let stream;
 
   const span = (seconds) => {
@@ -52,14 +54,14 @@
     try {
       const response = await fetch(location.href, {signal: AbortSignal.timeout(LOAD_MS)});
       isSignedOut = response.status === 401;
+      failures = response.ok ? 0 : failures + 1;
       if (response.ok) replace(await response.text());
       if (response.ok && known === changes) behind = 0;
     } catch {
-      // as above
+      failures += 1;
     } finally {
       isLoading = false;
     }
-    if (known !== changes) load();
   };
 
   const change = () => {
@@ -116,7 +118,7 @@
     if (!isStale) badge.textContent = "";
     if (stream?.readyState === EventSource.CLOSED && isStale) listen();
     // A stream that was refused says not why: a load does.
-    const wait = behind || isStale ? RETRY_MS : AGAIN_MS;
+    const wait = behind || isStale ? Math.min(AGAIN_MS, RETRY_MS * 2 ** failures) : AGAIN_MS;
     if (now - loaded > wait) load();
   };
 

@@ -144,7 +144,7 @@ async def test_a_change_during_a_load_is_loaded_after_it() -> None:
 async def test_a_page_that_cannot_be_loaded_again_is_tried_again_and_meanwhile_stale() -> None:
     site = Site()
     async with opened(site) as page:
-        site.refuses, site.version = 5, 2
+        site.refuses, site.version = 3, 2
         await expect(page.locator("#stale")).to_be_visible(timeout=7000)
         await expect(page.locator("#live")).to_contain_text("version 2", timeout=20000)
         await expect(page.locator("#stale")).to_be_hidden()
