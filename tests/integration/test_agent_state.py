@@ -75,6 +75,7 @@ async def test_an_agent_remembers_what_was_backed_up_whatever_came_between(agent
     assert (await agent.run("ls -A /run/hermes-node /var/lib/hermes/.hermes-node")).split() == [
         "/run/hermes-node:",
         "lock",
+        "state-replaced.json",
         "/var/lib/hermes/.hermes-node:",
         "former",
     ]
