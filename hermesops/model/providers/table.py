@@ -269,7 +269,7 @@ PROVIDERS: tuple[ModelProvider, ...] = (
     ),
     ModelProvider(
         CUSTOM,
-        "Another address",
+        "OpenAI-compatible server",
         "",
         "",
         "my-model",

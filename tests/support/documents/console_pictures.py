@@ -37,5 +37,7 @@ async def draw(container: Container, folder: Path) -> None:
             await page.emulate_media(color_scheme=scheme)
             await page.goto(f"{origin}/console/{path}")
             await expect(page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+            if name == "console-instance":
+                await expect(page.locator("#report").get_by_role("heading", name="Alerts")).to_be_visible()
             await page.screenshot(path=folder / f"{name}.png")
         await context.close()
