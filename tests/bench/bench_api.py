@@ -106,7 +106,7 @@ async def _callers(board: Board, folder: Path, store: str, url: str) -> None:
     async with _api(folder, url) as api, api.client() as ada, calling_agent(api, ada) as caller:
         for number in range(CALLS):
             for kind, seconds in took.items():
-                seconds.append(await _first_piece(api, caller, f"message {kind} {number}", at_once=kind == "at once"))
+                seconds.append(await _first_piece(api, caller, f"{number} {kind}, a message", at_once=kind == "at once"))
     for kind, seconds in took.items():
         other = next(each for each in took if each != kind)
         board.add(
@@ -159,7 +159,7 @@ async def _deltas_of_the_agent() -> list[float]:
 
 async def _run_of(api: UsersApi, text: str) -> Run:
     async def check() -> Run | Pending[Run]:
-        runs = [run for run in api.agent.runs.values() if run.text == text]
+        runs = [run for run in api.agent.runs.values() if run.text.endswith(text)]
         return runs[-1] if runs else Pending("not yet")
 
     return await until(check, what="the agent runs it", timeout_s=30, every_s=0.002)
