@@ -106,7 +106,9 @@ async def _callers(board: Board, folder: Path, store: str, url: str) -> None:
     async with _api(folder, url) as api, api.client() as ada, calling_agent(api, ada) as caller:
         for number in range(CALLS):
             for kind, seconds in took.items():
-                seconds.append(await _first_piece(api, caller, f"{number} {kind}, a message", at_once=kind == "at once"))
+                seconds.append(
+                    await _first_piece(api, caller, f"{number} {kind}, a message", at_once=kind == "at once")
+                )
     for kind, seconds in took.items():
         other = next(each for each in took if each != kind)
         board.add(
